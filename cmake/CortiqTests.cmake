@@ -1,0 +1,29 @@
+# Tests live in tests/LABEL/MODULE/*_test.cpp. Each such folder becomes one GoogleTest program named
+# LABEL_MODULE that links the module, and each of its tests becomes one ctest entry with the label.
+
+include(GoogleTest)
+add_library(cortiq_test_support STATIC "${CMAKE_SOURCE_DIR}/tests/support/data_dirs.cpp")
+target_include_directories(cortiq_test_support PUBLIC "${CMAKE_SOURCE_DIR}/tests/support")
+target_compile_definitions(cortiq_test_support PRIVATE
+  CORTIQ_SOURCE_DIR="${CMAKE_SOURCE_DIR}" CORTIQ_BINARY="${CMAKE_BINARY_DIR}/cortiq-quant")
+target_link_libraries(cortiq_test_support PUBLIC cortiq_support nlohmann_json::nlohmann_json GTest::gtest)
+
+function(cortiq_test_folder LABEL MODULE)
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${LABEL}/${MODULE}/*.cpp")
+  if(NOT sources)
+    return()
+  endif()
+  set(name ${LABEL}_${MODULE})
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE cortiq_${MODULE} cortiq_test_support GTest::gtest GTest::gtest_main)
+  set(timeout 120)
+  if(LABEL STREQUAL "e2e")
+    set(timeout 900)
+    add_dependencies(${name} cortiq-quant)
+  endif()
+  if(CORTIQ_SANITIZE)
+    math(EXPR timeout "${timeout} * 5")
+  endif()
+  gtest_discover_tests(${name} TEST_PREFIX "${LABEL}/${MODULE}/" DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${LABEL} TIMEOUT ${timeout})
+endfunction()

@@ -1,0 +1,60 @@
+// writer.hpp: streams a CMF file: sizes are planned first, payloads arrive in any order, the name appears at the end.
+// Layout: envelope, header, directory, zero fill, data (4096-aligned), masks, vocab, index (cmf.md sections 1, 2.1, 8).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cortiq/cmf/source.hpp"
+
+namespace cortiq::cmf {
+
+/// A tensor whose payload size is known before its bytes are.
+struct PlannedTensor {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  std::uint64_t nbytes = 0;
+};
+
+struct WriterSections {
+  ByteSpan masks;
+  ByteSpan vocab;
+  ByteSpan mask_index;
+};
+
+class Writer {
+ public:
+  /// Creates OUT.partial, checks free space for the whole file and reserves it. `header` sizes the gap in front of the
+  /// data; the header given to finish() may be up to `header_slack_bytes` longer (a longer one goes behind the data).
+  /// The spans in `sections` must stay valid until finish(). Throws Error{kIo} or Error{kRefused} (not enough space).
+  Writer(std::filesystem::path path, const Header& header, std::vector<PlannedTensor> tensors,
+         const WriterSections& sections, std::uint64_t header_slack_bytes = 65536);
+  ~Writer();
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  /// Size of the finished file (with the header of the constructor).
+  [[nodiscard]] std::uint64_t planned_bytes() const noexcept;
+  [[nodiscard]] const std::vector<PlannedTensor>& tensors() const noexcept;
+  /// Writes payload `index` (size must equal the plan) and computes its hash. Thread safe.
+  void write_tensor(std::size_t index, ByteSpan payload);
+  /// Leaves OUT.partial in place when the Writer is destroyed without finish().
+  void keep_partial() noexcept;
+  /// Recomputes section_hashes and required_features from `header`, drops `segments` and `shard`, writes header and
+  /// directory, syncs, renames. Every planned tensor must have been written. Returns the size of the file.
+  std::uint64_t finish(Header header);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Layout arithmetic without writing, for plans: size of the file with these tensors.
+[[nodiscard]] std::uint64_t plan_file_bytes(const Header& header, const std::vector<PlannedTensor>& tensors,
+                                            const WriterSections& sections);
+
+}  // namespace cortiq::cmf

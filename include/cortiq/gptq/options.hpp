@@ -1,0 +1,44 @@
+// options.hpp: the free choices of the GPTQ algorithm (design: docs/quality.md; facts: gptq.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace cortiq::gptq {
+
+/// Order in which columns are eliminated. Codes are always stored at their natural places.
+enum class Order {
+  kNatural,
+  kGroup,  ///< groups by descending sum of H_ii, channels inside a group by descending H_ii
+  kAct,    ///< all channels by descending H_ii; rungs fixed beforehand
+};
+/// How the scale of a group is chosen when the sweep reaches it.
+enum class Rung {
+  kDiag,  ///< H_ii-weighted rounding error, window around the nominal rung (the existing tool)
+  kSim,   ///< exact in-group loss, simulated for the rungs, coarse to fine
+};
+/// How a row's ladder is placed.
+enum class LadderFit {
+  kConverter,  ///< as rounding does
+  kFit,        ///< two passes: widen, sweep, refit to the rungs used, sweep again
+};
+enum class Target { kQ4tp, kQ2tp };
+enum class Q2tpRule { kPlaced, kCortiq };
+
+struct SweepOptions {
+  Target target = Target::kQ4tp;
+  Order order = Order::kGroup;
+  Rung rung = Rung::kSim;
+  LadderFit ladder = LadderFit::kFit;
+  Q2tpRule rule = Q2tpRule::kPlaced;
+  bool debias = false;
+};
+
+struct FoldOptions {
+  double lambda = 0.01;         ///< relative damping; negative = 0
+  std::optional<double> base;   ///< damping unit; default: mean of H_ii over live channels (at least 1e-12)
+  Order order = Order::kGroup;
+};
+
+}  // namespace cortiq::gptq

@@ -1,0 +1,88 @@
+#include "cortiq/support/parallel.hpp"
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/info.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <limits>
+#include <mutex>
+
+namespace cortiq {
+
+struct Pool::Arena {
+  explicit Arena(int threads) : arena(threads) {}
+  tbb::task_arena arena;
+};
+
+Pool::Pool(int threads, SimdLevel simd)
+    : threads_(threads > 0 ? threads : std::max(1, tbb::info::default_concurrency())),
+      simd_(std::min(simd, detect_simd())),
+      arena_(std::make_unique<Arena>(threads_)) {}
+
+Pool::~Pool() = default;
+
+namespace {
+
+/// Keeps the exception of the lowest index, so that the message does not depend on scheduling.
+class FirstError {
+ public:
+  [[nodiscard]] bool skips(std::int64_t index) const noexcept {
+    return index > lowest_.load(std::memory_order_relaxed);
+  }
+  void record(std::int64_t index) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (index < lowest_.load(std::memory_order_relaxed)) {
+      lowest_.store(index, std::memory_order_relaxed);
+      error_ = std::current_exception();
+    }
+  }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::atomic<std::int64_t> lowest_{std::numeric_limits<std::int64_t>::max()};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+void Pool::for_each(std::int64_t count, const std::function<void(std::int64_t)>& fn) {
+  if (count <= 0) return;
+  if (count == 1 || threads_ == 1) {
+    for (std::int64_t i = 0; i < count; ++i) fn(i);
+    return;
+  }
+  FirstError first;
+  const auto body = [&](const tbb::blocked_range<std::int64_t>& range) {
+    for (std::int64_t i = range.begin(); i < range.end(); ++i) {
+      if (first.skips(i)) return;
+      try {
+        fn(i);
+      } catch (...) {
+        first.record(i);
+      }
+    }
+  };
+  arena_->arena.execute([&] {
+    // Isolated: a worker that waits here must not pick up an unrelated outer task.
+    tbb::this_task_arena::isolate([&] {
+      tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, count, 1), body, tbb::simple_partitioner{});
+    });
+  });
+  first.rethrow();
+}
+
+void Pool::for_ranges(std::int64_t count, std::int64_t grain,
+                      const std::function<void(std::int64_t, std::int64_t)>& fn) {
+  const std::int64_t step = std::max<std::int64_t>(grain, 1);
+  for_each((count + step - 1) / step,
+           [&](std::int64_t i) { fn(i * step, std::min(count, (i + 1) * step)); });
+}
+
+}  // namespace cortiq
