@@ -1,0 +1,127 @@
+#include "cortiq/cmf/writer.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "cortiq/cmf/features.hpp"
+#include "cortiq/cmf/hash64.hpp"
+#include "cortiq/support/file.hpp"
+#include "header_schema.hpp"
+#include "placement.hpp"
+
+namespace cortiq::cmf {
+namespace {
+
+/// A header that a reader would refuse must be found before the work, not after it.
+std::string checked_dump(const Header& header, std::string_view where) {
+  check_header(header.json(), where);
+  return with_context(where, [&header] { return header.dump(); });
+}
+
+void check_free_space(const std::filesystem::path& path, std::uint64_t needed) {
+  const std::optional<std::uint64_t> available = free_space_bytes(path);
+  if (!available || *available >= needed) return;
+  fail(ErrorKind::kRefused,
+       "{}: not enough space: the file needs {} bytes, {} are free in its folder; free some space "
+       "or choose another "
+       "output",
+       path.string(), needed, *available);
+}
+
+}  // namespace
+
+struct Writer::State {
+  State(std::filesystem::path path, std::vector<PlannedTensor> planned, const WriterSections& given)
+      : tensors(std::move(planned)),
+        sections(given),
+        section_hashes(hash_sections(given)),
+        hashes(tensors.size(), 0),
+        written(tensors.size(), 0),
+        file(std::move(path), AtomicFile::Naming::kPartial) {}
+
+  [[nodiscard]] std::string where() const { return file.final_path().string(); }
+
+  std::vector<PlannedTensor> tensors;
+  WriterSections sections;
+  SectionHashes section_hashes;
+  Placement placement;
+  std::uint64_t planned_end = 0;
+  std::vector<std::uint64_t> hashes;  ///< entry i belongs to the thread that writes tensor i
+  std::vector<char> written;  ///< not vector<bool>: entries are written from several threads
+  AtomicFile file;
+};
+
+Writer::Writer(std::filesystem::path path, const Header& header, std::vector<PlannedTensor> tensors,
+               const WriterSections& sections, std::uint64_t header_slack_bytes) {
+  // Everything that can be wrong with the plan shows before a file is created.
+  const std::string where = path.string();
+  const Header planned = final_header(header, sections, hash_sections(sections));
+  const std::uint64_t header_room = checked_dump(planned, where).size() + header_slack_bytes;
+  Placement placement = place(tensors, sections, header_room, where);
+  state_ = std::make_unique<State>(std::move(path), std::move(tensors), sections);
+  State& s = *state_;
+  s.placement = std::move(placement);
+  check_free_space(s.file.final_path(), s.placement.end);
+  s.file.reserve(s.placement.end);
+  // Where nothing could be reserved the last byte gives the file its size; gaps read as zero either
+  // way.
+  const std::array<std::byte, 1> zero{};
+  s.file.write_at(s.placement.end - 1, zero);
+}
+
+Writer::~Writer() = default;
+
+std::uint64_t Writer::planned_bytes() const noexcept { return state_->placement.end; }
+const std::vector<PlannedTensor>& Writer::tensors() const noexcept { return state_->tensors; }
+void Writer::keep_partial() noexcept { state_->file.keep_partial(); }
+
+void Writer::write_tensor(std::size_t index, ByteSpan payload) {
+  State& s = *state_;
+  CORTIQ_ASSERT(index < s.tensors.size());
+  CORTIQ_ASSERT(payload.size() == s.tensors[index].nbytes);
+  s.file.write_at(s.placement.data_offset + s.placement.payload_offsets[index], payload);
+  s.hashes[index] = hash64(payload);
+  s.written[index] = 1;
+}
+
+std::uint64_t Writer::finish(Header header) {
+  State& s = *state_;
+  const auto missing = std::find(s.written.begin(), s.written.end(), char{0});
+  CORTIQ_ASSERT(missing == s.written.end());
+  const Header final = final_header(std::move(header), s.sections, s.section_hashes);
+  const std::string text = checked_dump(final, s.where());
+  const std::vector<std::byte> directory = make_directory(s.tensors, s.placement, s.hashes);
+  const ByteSpan header_bytes = std::as_bytes(std::span(text));
+
+  Envelope envelope;
+  std::vector<DType> dtypes;
+  for (const PlannedTensor& tensor : s.tensors) dtypes.push_back(tensor.dtype);
+  envelope.required_features = derive_features(final, dtypes, !s.sections.masks.empty());
+  const bool in_front = text.size() <= s.placement.header_room;
+  envelope.header = {in_front ? kEnvelopeBytes : s.placement.end, text.size()};
+  envelope.directory = {in_front ? kEnvelopeBytes + text.size() : kEnvelopeBytes, directory.size()};
+  envelope.data = {s.placement.data_offset, s.placement.data_bytes};
+  envelope.masks = s.placement.masks;
+  envelope.vocab = s.placement.vocab;
+  envelope.index = s.placement.index;
+  envelope.header_hash = hash64(header_bytes);
+  envelope.directory_hash = hash64(directory);
+
+  s.file.write_at(0, make_envelope(envelope));
+  s.file.write_at(envelope.header.offset, header_bytes);
+  s.file.write_at(envelope.directory.offset, directory);
+  s.file.write_at(envelope.masks.offset, s.sections.masks);
+  s.file.write_at(envelope.vocab.offset, s.sections.vocab);
+  s.file.write_at(envelope.index.offset, s.sections.mask_index);
+  s.file.commit();
+  return in_front ? s.placement.end : s.placement.end + text.size();
+}
+
+std::uint64_t plan_file_bytes(const Header& header, const std::vector<PlannedTensor>& tensors,
+                              const WriterSections& sections) {
+  const Header planned =
+      final_header(header, sections, SectionHashes{});  // hashes have a fixed width
+  return place(tensors, sections, planned.dump().size() + kDefaultHeaderSlackBytes, "plan").end;
+}
+
+}  // namespace cortiq::cmf
