@@ -1,7 +1,11 @@
-// hessian.hpp: H = sum of x x^T over calibration rows (no division by the count), one accumulator per shared input.
+// hessian.hpp: H = sum of x x^T over calibration rows (no division by the count), one accumulator
+// per shared input. Products of up to kGramBlockTokens rows are f32, their sums f64
+// (linalg/gram.hpp). Same bits for every Pool size and for every way the rows of one input are cut
+// into batches: rows are gathered to full blocks before they are added.
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,44 +16,64 @@
 
 namespace cortiq::calib {
 
-/// Owned n x n f64, upper triangle valid (diagonal included), and the number of rows summed.
+/// Largest input width that a Hessian may have here and in a cache file: 32 GiB of f64.
+inline constexpr std::int64_t kMaxHessianCols = 65536;
+
+/// Owned n x n f64, upper triangle valid (diagonal included), zero at first, and the number of rows
+/// summed. Pages that nobody writes, such as those below the diagonal of a large H, are never made
+/// resident.
 class Hessian {
  public:
-  explicit Hessian(std::int64_t n) : n_(n), values_(static_cast<std::size_t>(n * n)) {}
+  /// @param n  1..kMaxHessianCols. Throws Error{kOutOfMemory}.
+  explicit Hessian(std::int64_t n);
   [[nodiscard]] std::int64_t n() const { return n_; }
-  [[nodiscard]] MatrixView<double> view() { return {values_.data(), n_, n_}; }
-  [[nodiscard]] ConstMatrixView<double> view() const { return {values_.data(), n_, n_}; }
+  [[nodiscard]] MatrixView<double> view() { return {values_.get(), n_, n_}; }
+  [[nodiscard]] ConstMatrixView<double> view() const { return {values_.get(), n_, n_}; }
   /// Sum of squares per channel (the diagonal, unless a cache file said otherwise).
   std::vector<double> sum_squares;
   std::int64_t count = 0;
 
  private:
+  struct Free {
+    void operator()(double* values) const { std::free(values); }
+  };
   std::int64_t n_;
-  std::vector<double> values_;
+  std::unique_ptr<double[], Free> values_;
 };
+
+/// Bytes of the matrix of one Hessian of n channels.
+[[nodiscard]] constexpr std::uint64_t hessian_bytes(std::int64_t n) {
+  return 8 * static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n);
+}
 
 /// Statistics worth reporting and the checks of calibration.md section 8.
 struct HessianHealth {
-  std::int64_t dead_channels = 0;
-  bool rank_deficient = false;          ///< count < n
-  std::int64_t outlier_channels = 0;    ///< H_ii > 100 x median of live H_ii
-  double mean_diagonal = 0;             ///< over live channels
+  std::int64_t dead_channels = 0;     ///< not H_ii > 0
+  bool rank_deficient = false;        ///< count < n
+  std::int64_t outlier_channels = 0;  ///< H_ii > 100 x median of live H_ii
+  double mean_diagonal = 0;           ///< over live channels
 };
 /// Throws Error{kNumeric} if an entry is NaN or infinite (the caller adds the tensor name).
 [[nodiscard]] HessianHealth check_hessian(const Hessian& hessian, Pool& pool);
+/// The same from the diagonal alone, which must be finite.
+[[nodiscard]] HessianHealth diagonal_health(const std::vector<double>& diagonal,
+                                            std::int64_t count);
 
-/// Observer that accumulates the inputs of chosen groups of one layer (or several). Structural: keyed by (layer, role, expert).
+/// Observer that accumulates the inputs of chosen groups of one layer (or several). Structural:
+/// keyed by (layer, role, expert).
 class Capture final : public model::LinearObserver {
  public:
   /// @param groups  the inputs to accumulate; others are ignored
   Capture(std::vector<model::InputGroup> groups, Pool& pool);
   ~Capture() override;
-  [[nodiscard]] bool wants(std::int64_t layer, model::Role role, std::int64_t expert) const override;
-  /// A NaN or infinite row: Error{kNumeric} naming layer and role.
+  [[nodiscard]] bool wants(std::int64_t layer, model::Role role,
+                           std::int64_t expert) const override;
+  /// A NaN or infinite row: Error{kNumeric} naming layer and role. Rows of another width than the
+  /// group's: Error{kInput}.
   void observe(const model::LinearInput& input) override;
   /// Gives the accumulator of group `index` away (count 0 if nothing was seen).
   [[nodiscard]] std::unique_ptr<Hessian> take(std::size_t index);
-  /// Seconds spent in observe so far.
+  /// Seconds spent in observe and take so far.
   [[nodiscard]] double seconds() const;
 
  private:

@@ -1,4 +1,7 @@
-// hessian_cache.hpp: the CMFHESS1 file (hessian-cache.md): streaming writer, indexed reader, identity sidecar.
+// hessian_cache.hpp: the CMFHESS1 file (hessian-cache.md): streaming writer, indexed reader,
+// identity sidecar. Integers and floats little-endian, unaligned. The reader checks every size
+// against the file before it allocates; reads are positioned, so several threads may read entries
+// at once.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +19,44 @@ namespace cortiq::calib {
 
 /// Where a cache came from; stored in PATH.json beside it (hessian-cache.md section 6).
 struct CacheIdentity {
-  std::string model_hash;        ///< of the model whose inputs were recorded
+  std::string model_hash;  ///< of the model whose inputs were recorded
   std::string tokenizer_hash;
   std::vector<SourceReport> sources;
-  std::int64_t tokens = 0;       ///< rows summed per non-expert entry
+  std::int64_t tokens = 0;  ///< rows summed per non-expert entry
   std::int64_t window = 0;
   bool bos = false;
 };
-/// Human-readable differences ("window: 512 here, 2048 in the cache"); empty = equal.
-[[nodiscard]] std::vector<std::string> identity_differences(const CacheIdentity& wanted, const CacheIdentity& cached);
+/// Human-readable differences ("window: 512 here, 2048 in the cache"); empty = equal. Sources are
+/// compared by sha256 and used tokens: the name of a file does not matter.
+[[nodiscard]] std::vector<std::string> identity_differences(const CacheIdentity& wanted,
+                                                            const CacheIdentity& cached);
+
+/// PATH.json.
+[[nodiscard]] std::filesystem::path sidecar_path(const std::filesystem::path& cache);
+
+/// Exact size of a cache file with one entry (with triangle) per group, for a check of the free
+/// space.
+[[nodiscard]] std::uint64_t cache_bytes(const std::vector<model::InputGroup>& groups);
 
 class HessianCacheWriter {
  public:
   /// Creates a unique temporary beside `path`. Throws Error{kIo}.
-  explicit HessianCacheWriter(std::filesystem::path path);
+  /// @param entries  how many will be added, if known: then the file's sha256 is computed while
+  /// writing and not from a
+  ///                 second pass over the file
+  explicit HessianCacheWriter(std::filesystem::path path,
+                              std::optional<std::uint64_t> entries = std::nullopt);
   ~HessianCacheWriter();
-  /// Appends one entry. names: all tensors that read this input. Streams the triangle; no copy of H.
+  /// Reserves disk space for `bytes` (cache_bytes), so that a full disk shows now. Throws
+  /// Error{kIo}.
+  void reserve(std::uint64_t bytes);
+  /// Appends one entry. names: all tensors that read this input. Streams the triangle; no copy of
+  /// H. A name that is empty, longer than 4096 bytes, no UTF-8 or already in the file:
+  /// Error{kInput}.
   void add(const std::vector<std::string>& names, const Hessian& hessian);
-  /// Patches the entry count, syncs, renames; then writes the sidecar.
+  /// Patches the entry count, syncs, renames; then writes the sidecar. A stale sidecar is removed
+  /// before the rename, so that a crash in between leaves a cache without identity and never one
+  /// with a wrong identity.
   void commit(const CacheIdentity& identity);
 
  private:
@@ -51,7 +74,8 @@ struct CacheEntry {
 
 class HessianCache {
  public:
-  /// Indexes and validates the structure (hessian-cache.md section 5). Throws Error{kInput} with path, entry and numbers.
+  /// Indexes and validates the structure (hessian-cache.md section 5). Throws Error{kInput} with
+  /// path, entry and numbers.
   [[nodiscard]] static HessianCache open(const std::filesystem::path& path);
   ~HessianCache();
   HessianCache(HessianCache&&) noexcept;
@@ -61,10 +85,20 @@ class HessianCache {
   /// Entry that serves this tensor: name present, count > 0, cols equal, triangle present.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view tensor, std::int64_t cols) const;
   /// Reads an entry with a triangle. NaN or Inf: Error{kNumeric} naming the tensor.
-  [[nodiscard]] std::unique_ptr<Hessian> read(std::size_t entry) const;
-  /// From the sidecar; nullopt if there is none.
+  /// @param warnings  if given, receives what is odd but usable: negative diagonal, |H_ij| above
+  /// its bound, sums of squares
+  ///                  that are not the diagonal, fewer rows than channels. Each names the tensor.
+  [[nodiscard]] std::unique_ptr<Hessian> read(std::size_t entry,
+                                              std::vector<std::string>* warnings = nullptr) const;
+  /// Sums of squares of an entry; the payload of one without a triangle. NaN or Inf:
+  /// Error{kNumeric}.
+  [[nodiscard]] std::vector<double> read_sum_squares(std::size_t entry) const;
+  /// Diagonal of the triangle (the sums of squares where there is none), without reading the rest.
+  [[nodiscard]] std::vector<double> read_diagonal(std::size_t entry) const;
+  /// From the sidecar; nullopt if there is none. A sidecar of another file (bytes or entries
+  /// differ) or a damaged one: Error{kInput}.
   [[nodiscard]] std::optional<CacheIdentity> identity() const;
-  /// sha256 of the cache file, hex.
+  /// sha256 of the cache file, hex. Reads the whole file.
   [[nodiscard]] std::string sha256() const;
 
  private:
@@ -72,5 +106,19 @@ class HessianCache {
   explicit HessianCache(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+/// What `hessians inspect` shows of an entry.
+struct CacheEntryStats {
+  std::vector<std::string> names;
+  std::int64_t cols = 0;
+  std::int64_t count = 0;
+  bool has_triangle = false;
+  HessianHealth health;
+  std::vector<std::string> warnings;  ///< of a full read only
+};
+/// @param full  read and check the whole triangle instead of its diagonal
+/// NaN or Inf in what is read: Error{kNumeric} naming the tensor.
+[[nodiscard]] CacheEntryStats inspect_entry(const HessianCache& cache, std::size_t entry,
+                                            bool full);
 
 }  // namespace cortiq::calib

@@ -1,0 +1,124 @@
+#include "cache_identity.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cache_layout.hpp"
+#include "cortiq/support/error.hpp"
+
+namespace cortiq::calib {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string yes_no(bool value) { return value ? "on" : "off"; }
+
+std::string short_hash(const std::string& hash) {
+  return hash.empty() ? "unknown" : hash.substr(0, 12);
+}
+
+void compare(std::vector<std::string>& found, std::string_view what, const std::string& wanted,
+             const std::string& cached) {
+  if (wanted != cached)
+    found.push_back(fmt::format("{}: {} here, {} in the cache", what, wanted, cached));
+}
+
+void compare_hash(std::vector<std::string>& found, std::string_view what, const std::string& wanted,
+                  const std::string& cached) {
+  if (wanted != cached) compare(found, what, short_hash(wanted), short_hash(cached));
+}
+
+std::string source_text(const SourceReport& source) {
+  return fmt::format("{} ({} tokens, sha256 {})", source.file, source.tokens_used,
+                     short_hash(source.sha256));
+}
+
+}  // namespace
+
+std::filesystem::path sidecar_path(const std::filesystem::path& cache) {
+  return cache.string() + ".json";
+}
+
+std::vector<std::string> identity_differences(const CacheIdentity& wanted,
+                                              const CacheIdentity& cached) {
+  std::vector<std::string> found;
+  compare_hash(found, "model", wanted.model_hash, cached.model_hash);
+  compare_hash(found, "tokenizer", wanted.tokenizer_hash, cached.tokenizer_hash);
+  compare(found, "tokens", std::to_string(wanted.tokens), std::to_string(cached.tokens));
+  compare(found, "window", std::to_string(wanted.window), std::to_string(cached.window));
+  compare(found, "bos", yes_no(wanted.bos), yes_no(cached.bos));
+  compare(found, "sources", std::to_string(wanted.sources.size()),
+          std::to_string(cached.sources.size()));
+  const std::size_t common = std::min(wanted.sources.size(), cached.sources.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    const SourceReport& here = wanted.sources[i];
+    const SourceReport& there = cached.sources[i];
+    if (here.sha256 == there.sha256 && here.tokens_used == there.tokens_used) continue;
+    compare(found, fmt::format("source {}", i + 1), source_text(here), source_text(there));
+  }
+  return found;
+}
+
+std::string identity_to_json(const CacheIdentity& identity, const CacheFileFacts& facts) {
+  Json sources = Json::array();
+  for (const SourceReport& source : identity.sources) {
+    sources.push_back({{"file", source.file},
+                       {"sha256", source.sha256},
+                       {"share", source.share},
+                       {"tokens", source.tokens_used},
+                       {"tokens_wanted", source.tokens_wanted}});
+  }
+  Json json;
+  json["magic"] = layout::kMagic;
+  // The Hessians belong to the model that was run; which file they quantize later does not matter
+  // to them.
+  json["model_hash"] = identity.model_hash;
+  json["calib_model_hash"] = identity.model_hash;
+  json["tokenizer_hash"] = identity.tokenizer_hash;
+  json["sources"] = std::move(sources);
+  json["tokens"] = identity.tokens;
+  json["window"] = identity.window;
+  json["bos"] = identity.bos;
+  json["tool_version"] = CORTIQ_VERSION;
+  json["entries"] = facts.entries;
+  json["bytes"] = facts.bytes;
+  json["sha256"] = facts.sha256;
+  // A file name need not be UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+CacheIdentity identity_from_json(std::string_view text, std::string_view where,
+                                 CacheFileFacts& facts) {
+  CacheIdentity identity;
+  try {
+    const Json json = Json::parse(text.begin(), text.end());
+    if (json.at("magic").get<std::string>() != layout::kMagic) {
+      fail(ErrorKind::kInput, "{}: belongs to no Hessian cache (magic is not {}); delete it", where,
+           layout::kMagic);
+    }
+    identity.model_hash = json.value("calib_model_hash", json.value("model_hash", std::string()));
+    identity.tokenizer_hash = json.value("tokenizer_hash", std::string());
+    identity.tokens = json.at("tokens").get<std::int64_t>();
+    identity.window = json.at("window").get<std::int64_t>();
+    identity.bos = json.at("bos").get<bool>();
+    for (const Json& item : json.at("sources")) {
+      SourceReport source;
+      source.file = item.at("file").get<std::string>();
+      source.sha256 = item.at("sha256").get<std::string>();
+      source.share = item.value("share", 1.0);
+      source.tokens_used = item.at("tokens").get<std::int64_t>();
+      source.tokens_wanted = item.value("tokens_wanted", source.tokens_used);
+      identity.sources.push_back(std::move(source));
+    }
+    facts.entries = json.at("entries").get<std::uint64_t>();
+    facts.bytes = json.at("bytes").get<std::uint64_t>();
+    facts.sha256 = json.value("sha256", std::string());
+  } catch (const Json::exception& error) {
+    fail(ErrorKind::kInput,
+         "{}: is no valid identity of a Hessian cache: {}; delete it and capture the cache again",
+         where, error.what());
+  }
+  return identity;
+}
+
+}  // namespace cortiq::calib

@@ -1,0 +1,80 @@
+#include "cortiq/calib/hessian.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cortiq/support/error.hpp"
+
+namespace cortiq::calib {
+namespace {
+
+/// Rows per task of the scan.
+constexpr std::int64_t kScanRows = 64;
+/// A channel counts as an outlier above this multiple of the median of the live ones.
+constexpr double kOutlierFactor = 100;
+
+bool all_finite(const double* values, std::int64_t count) {
+  bool finite = true;
+  for (std::int64_t i = 0; i < count; ++i) {
+    finite &= std::fabs(values[i]) <= std::numeric_limits<double>::max();
+  }
+  return finite;
+}
+
+[[noreturn]] void fail_not_finite(const double* row, std::int64_t i, std::int64_t n) {
+  std::int64_t j = i;
+  while (j + 1 < n && std::isfinite(row[j])) ++j;
+  fail(ErrorKind::kNumeric,
+       "Hessian entry ({}, {}) is {}; the calibration run overflowed or its cache is damaged", i, j,
+       row[j]);
+}
+
+}  // namespace
+
+Hessian::Hessian(std::int64_t n) : n_(n) {
+  CORTIQ_ASSERT(n >= 1 && n <= kMaxHessianCols);
+  // calloc and not new[]: zero pages come from the system only when they are written.
+  const auto width = static_cast<std::size_t>(n);
+  values_.reset(static_cast<double*>(std::calloc(width * width, sizeof(double))));
+  if (values_ == nullptr) {
+    fail(ErrorKind::kOutOfMemory,
+         "a Hessian of {} channels needs {} bytes, which the system refuses", n, hessian_bytes(n));
+  }
+}
+
+HessianHealth diagonal_health(const std::vector<double>& diagonal, std::int64_t count) {
+  HessianHealth health;
+  health.rank_deficient = count < static_cast<std::int64_t>(diagonal.size());
+  std::vector<double> live;
+  for (const double value : diagonal) {
+    if (value > 0) live.push_back(value);
+  }
+  health.dead_channels = static_cast<std::int64_t>(diagonal.size() - live.size());
+  if (live.empty()) return health;
+  double sum = 0;
+  for (const double value : live) sum += value;
+  health.mean_diagonal = sum / static_cast<double>(live.size());
+  // Upper median; an order statistic, so it does not depend on the order of the channels.
+  const auto middle = live.begin() + static_cast<std::ptrdiff_t>(live.size() / 2);
+  std::nth_element(live.begin(), middle, live.end());
+  const double bound = kOutlierFactor * *middle;
+  health.outlier_channels =
+      std::count_if(live.begin(), live.end(), [bound](double v) { return v > bound; });
+  return health;
+}
+
+HessianHealth check_hessian(const Hessian& hessian, Pool& pool) {
+  const ConstMatrixView<double> h = hessian.view();
+  const std::int64_t n = hessian.n();
+  pool.for_ranges(n, kScanRows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (!all_finite(h.row(i) + i, n - i)) fail_not_finite(h.row(i), i, n);
+    }
+  });
+  std::vector<double> diagonal;
+  for (std::int64_t i = 0; i < n; ++i) diagonal.push_back(h(i, i));
+  return diagonal_health(diagonal, hessian.count);
+}
+
+}  // namespace cortiq::calib
