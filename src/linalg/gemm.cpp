@@ -1,50 +1,41 @@
-#define EIGEN_DONT_PARALLELIZE
 #include "cortiq/linalg/gemm.hpp"
 
-#include <Eigen/Core>
+#include "product.hpp"
 
 namespace cortiq::linalg {
 namespace {
 
 template <typename T>
-using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <typename T>
-using ConstMap = Eigen::Map<const RowMajor<T>, 0, Eigen::OuterStride<>>;
-template <typename T>
-using Map = Eigen::Map<RowMajor<T>, 0, Eigen::OuterStride<>>;
-
-template <typename T>
 void gemm(Trans trans_a, Trans trans_b, T alpha, ConstMatrixView<T> a, ConstMatrixView<T> b, T beta,
-          MatrixView<T> c) {
-  const ConstMap<T> A(a.data(), a.rows(), a.cols(), Eigen::OuterStride<>(a.stride()));
-  const ConstMap<T> B(b.data(), b.rows(), b.cols(), Eigen::OuterStride<>(b.stride()));
-  Map<T> C(c.data(), c.rows(), c.cols(), Eigen::OuterStride<>(c.stride()));
-  if (beta == T(0)) {
-    C.setZero();
-  } else if (beta != T(1)) {
-    C *= beta;
-  }
-  if (trans_a == Trans::kNo && trans_b == Trans::kNo) {
-    C.noalias() += alpha * A * B;
-  } else if (trans_a == Trans::kNo) {
-    C.noalias() += alpha * A * B.transpose();
-  } else if (trans_b == Trans::kNo) {
-    C.noalias() += alpha * A.transpose() * B;
-  } else {
-    C.noalias() += alpha * A.transpose() * B.transpose();
-  }
+          MatrixView<T> c, Pool& pool) {
+  const bool flip_a = trans_a == Trans::kYes;
+  const bool flip_b = trans_b == Trans::kYes;
+  const std::int64_t k = flip_a ? a.rows() : a.cols();
+  CORTIQ_ASSERT((flip_a ? a.cols() : a.rows()) == c.rows());
+  CORTIQ_ASSERT((flip_b ? b.rows() : b.cols()) == c.cols());
+  CORTIQ_ASSERT((flip_b ? b.cols() : b.rows()) == k);
+  multiply(Product<T>{.m = c.rows(),
+                      .n = c.cols(),
+                      .k = k,
+                      .alpha = alpha,
+                      .a = {a.data(), a.stride(), !flip_a},
+                      .b = {b.data(), b.stride(), flip_b},
+                      .beta = beta,
+                      .c = c.data(),
+                      .stride = c.stride()},
+           pool);
 }
 
 }  // namespace
 
 void gemm_f32(Trans trans_a, Trans trans_b, float alpha, ConstMatrixView<float> a,
-              ConstMatrixView<float> b, float beta, MatrixView<float> c, Pool&) {
-  gemm<float>(trans_a, trans_b, alpha, a, b, beta, c);
+              ConstMatrixView<float> b, float beta, MatrixView<float> c, Pool& pool) {
+  gemm<float>(trans_a, trans_b, alpha, a, b, beta, c, pool);
 }
 
 void gemm_f64(Trans trans_a, Trans trans_b, double alpha, ConstMatrixView<double> a,
-              ConstMatrixView<double> b, double beta, MatrixView<double> c, Pool&) {
-  gemm<double>(trans_a, trans_b, alpha, a, b, beta, c);
+              ConstMatrixView<double> b, double beta, MatrixView<double> c, Pool& pool) {
+  gemm<double>(trans_a, trans_b, alpha, a, b, beta, c, pool);
 }
 
 }  // namespace cortiq::linalg

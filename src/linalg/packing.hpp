@@ -1,0 +1,82 @@
+// packing.hpp: copies lines of a matrix into the slivers of kernels.hpp. Included by *.simd.cpp
+// only.
+#pragma once
+
+#include "kernels.hpp"
+#include "vec.hpp"
+
+namespace cortiq::linalg::CORTIQ_SIMD {
+
+/// Four rows of four elements, transposed: target[p*width + r] = source[r*stride + p].
+template <typename T, int Width>
+CORTIQ_INLINE void transpose4(const T* source, std::int64_t stride, T* target) {
+  typedef T V4 __attribute__((vector_size(4 * sizeof(T))));
+  V4 r0, r1, r2, r3;
+  __builtin_memcpy(&r0, source, sizeof(V4));
+  __builtin_memcpy(&r1, source + stride, sizeof(V4));
+  __builtin_memcpy(&r2, source + 2 * stride, sizeof(V4));
+  __builtin_memcpy(&r3, source + 3 * stride, sizeof(V4));
+  const V4 low01 = __builtin_shufflevector(r0, r1, 0, 4, 2, 6);
+  const V4 high01 = __builtin_shufflevector(r0, r1, 1, 5, 3, 7);
+  const V4 low23 = __builtin_shufflevector(r2, r3, 0, 4, 2, 6);
+  const V4 high23 = __builtin_shufflevector(r2, r3, 1, 5, 3, 7);
+  const V4 c0 = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+  const V4 c1 = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+  const V4 c2 = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+  const V4 c3 = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+  __builtin_memcpy(target, &c0, sizeof(V4));
+  __builtin_memcpy(target + Width, &c1, sizeof(V4));
+  __builtin_memcpy(target + 2 * Width, &c2, sizeof(V4));
+  __builtin_memcpy(target + 3 * Width, &c3, sizeof(V4));
+}
+
+/// A full sliver from rows that run along the depth.
+template <typename T, int Width>
+void pack_transposed(const T* source, std::int64_t stride, std::int64_t depth, T* packed) {
+  constexpr int kQuads = Width / 4 * 4;
+  std::int64_t p = 0;
+  for (; p + 4 <= depth; p += 4) {
+    CORTIQ_UNROLL
+    for (int r = 0; r < kQuads; r += 4) {
+      transpose4<T, Width>(source + r * stride + p, stride, packed + p * Width + r);
+    }
+    CORTIQ_UNROLL
+    for (int r = kQuads; r < Width; ++r) {
+      for (int q = 0; q < 4; ++q) packed[(p + q) * Width + r] = source[r * stride + p + q];
+    }
+  }
+  for (; p < depth; ++p) {
+    for (int r = 0; r < Width; ++r) packed[p * Width + r] = source[r * stride + p];
+  }
+}
+
+/// The last sliver, with fewer than Width lines; the others become zero.
+template <typename T, int Width>
+void pack_edge(const PackArgs<T>& args, const T* source, std::int64_t lines, T* packed) {
+  const std::int64_t line_step = args.depth_is_inner ? args.stride : 1;
+  const std::int64_t depth_step = args.depth_is_inner ? 1 : args.stride;
+  for (std::int64_t p = 0; p < args.depth; ++p) {
+    for (std::int64_t r = 0; r < Width; ++r) {
+      packed[p * Width + r] = r < lines ? source[r * line_step + p * depth_step] : T(0);
+    }
+  }
+}
+
+template <typename T, int Width>
+void pack(const PackArgs<T>& args) {
+  for (std::int64_t line = 0; line < args.count; line += Width) {
+    const T* source = args.source + line * (args.depth_is_inner ? args.stride : 1);
+    T* packed = args.packed + line * args.depth;
+    if (args.count - line < Width) {
+      pack_edge<T, Width>(args, source, args.count - line, packed);
+    } else if (args.depth_is_inner) {
+      pack_transposed<T, Width>(source, args.stride, args.depth, packed);
+    } else {
+      for (std::int64_t p = 0; p < args.depth; ++p) {
+        __builtin_memcpy(packed + p * Width, source + p * args.stride, Width * sizeof(T));
+      }
+    }
+  }
+}
+
+}  // namespace cortiq::linalg::CORTIQ_SIMD
