@@ -1,5 +1,6 @@
-// folder.hpp: a Hugging Face folder (config.json, safetensors, tokenizer.json) presented as the CMF model that
-// `convert` would write: same header, names, order, dtypes and bytes (cmf.md section 9). Nothing is copied up front.
+// folder.hpp: a Hugging Face folder (config.json, safetensors, tokenizer.json) presented as the CMF
+// model that `convert` would write: same header, names, order, dtypes and bytes (cmf.md section 9).
+// Nothing is copied up front.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +11,8 @@
 namespace cortiq::hf {
 
 struct FolderOptions {
-  /// Storage of matrices: kF16 (default), kBf16 or kF32. A value beyond the range of f16 is an error naming the tensor.
+  /// Storage of matrices: kF16 (default), kBf16 or kF32. A value beyond the range of f16 is an
+  /// error naming the tensor.
   cmf::DType dtype = cmf::DType::kF16;
 };
 
@@ -19,9 +21,11 @@ struct FolderOptions {
 
 class Folder final : public cmf::Source {
  public:
-  /// Reads config, index and all safetensors headers; checks every file's size and every span. Throws Error{kInput} for a
-  /// missing shard or truncated file, Error{kUnsupported} for an architecture, rope scaling or dtype that is not handled.
-  [[nodiscard]] static std::unique_ptr<Folder> open(const std::filesystem::path& path, const FolderOptions& options = {});
+  /// Reads config, index and all safetensors headers; checks every file's size and every span.
+  /// Throws Error{kInput} for a missing shard or truncated file, Error{kUnsupported} for an
+  /// architecture, rope scaling or dtype that is not handled.
+  [[nodiscard]] static std::unique_ptr<Folder> open(const std::filesystem::path& path,
+                                                    const FolderOptions& options = {});
   ~Folder() override;
 
   const std::filesystem::path& path() const override;
