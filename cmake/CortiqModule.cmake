@@ -19,6 +19,10 @@ set(CORTIQ_SIMD_FLAGS_portable "")
 set(CORTIQ_SIMD_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(CORTIQ_SIMD_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c
     -mprefer-vector-width=512)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12's own AVX-512 intrinsics pass an undefined vector on purpose and warn about it.
+  list(APPEND CORTIQ_SIMD_FLAGS_avx512 -Wno-maybe-uninitialized)
+endif()
 
 function(cortiq_module NAME)
   cmake_parse_arguments(M "" "" "DEPENDS;LIBS" ${ARGN})

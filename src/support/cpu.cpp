@@ -16,9 +16,12 @@ SimdLevel detect_simd() noexcept {
 
 std::string_view simd_name(SimdLevel level) noexcept {
   switch (level) {
-    case SimdLevel::kAvx512: return "avx512";
-    case SimdLevel::kAvx2: return "avx2";
-    case SimdLevel::kPortable: break;
+    case SimdLevel::kAvx512:
+      return "avx512";
+    case SimdLevel::kAvx2:
+      return "avx2";
+    case SimdLevel::kPortable:
+      break;
   }
   return "portable";
 }

@@ -6,7 +6,8 @@
 namespace cortiq::detail {
 
 void assertion_failed(const char* expression, const char* file, int line) {
-  std::fprintf(stderr, "cortiq-quant: internal error: %s:%d: assertion failed: %s\n", file, line, expression);
+  std::fprintf(stderr, "cortiq-quant: internal error: %s:%d: assertion failed: %s\n", file, line,
+               expression);
   std::abort();
 }
 

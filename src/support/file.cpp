@@ -97,15 +97,16 @@ void MappedFile::release(ByteSpan part) const noexcept {
 std::optional<FileIdentity> file_identity(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return FileIdentity{static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino)};
+  return FileIdentity{static_cast<std::uint64_t>(status.st_dev),
+                      static_cast<std::uint64_t>(status.st_ino)};
 }
 
 std::string read_text_file(const fs::path& path, std::uint64_t limit_bytes) {
   const MappedFile file(path);
   const ByteSpan bytes = file.bytes();
   if (bytes.size() > limit_bytes) {
-    fail(ErrorKind::kInput, "{}: has {} bytes, more than the {} that are allowed here", path.string(),
-         bytes.size(), limit_bytes);
+    fail(ErrorKind::kInput, "{}: has {} bytes, more than the {} that are allowed here",
+         path.string(), bytes.size(), limit_bytes);
   }
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
@@ -128,7 +129,8 @@ AtomicFile::AtomicFile(fs::path final_path, Naming naming) : final_path_(std::mo
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       ::close(descriptor_);
       descriptor_ = -1;
-      fail(ErrorKind::kIo, "{}: another process is writing this file; wait for it or choose another output",
+      fail(ErrorKind::kIo,
+           "{}: another process is writing this file; wait for it or choose another output",
            temporary_path_.string());
     }
     if (::ftruncate(descriptor_, 0) != 0) {
@@ -162,10 +164,12 @@ void AtomicFile::reserve(std::uint64_t bytes) {
 
 void AtomicFile::write_at(std::uint64_t offset, ByteSpan bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t written =
+        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0) {
       if (errno == EINTR) continue;
-      fail_io(temporary_path_, fmt::format("cannot write {} bytes at offset {}", bytes.size(), offset), errno);
+      fail_io(temporary_path_,
+              fmt::format("cannot write {} bytes at offset {}", bytes.size(), offset), errno);
     }
     offset += static_cast<std::uint64_t>(written);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -179,10 +183,13 @@ void AtomicFile::append(ByteSpan bytes) {
 
 void AtomicFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t got = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t got =
+        ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_io(temporary_path_, "cannot read back", errno);
-    if (got == 0) fail(ErrorKind::kIo, "{}: ends before offset {}", temporary_path_.string(), offset + bytes.size());
+    if (got == 0)
+      fail(ErrorKind::kIo, "{}: ends before offset {}", temporary_path_.string(),
+           offset + bytes.size());
     offset += static_cast<std::uint64_t>(got);
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }

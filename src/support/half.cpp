@@ -9,7 +9,8 @@ float f16_to_f32(std::uint16_t half) noexcept {
   const std::uint32_t exponent = (half >> 10) & 0x1FU;
   const std::uint32_t mantissa = half & 0x3FFU;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
 }
@@ -19,7 +20,8 @@ std::uint16_t f32_to_f16(float value) noexcept {
   const std::uint32_t sign = (bits >> 16) & 0x8000U;
   const std::int32_t biased = static_cast<std::int32_t>((bits >> 23) & 0xFFU);
   const std::uint32_t mantissa = bits & 0x7FFFFFU;
-  if (biased == 255) return static_cast<std::uint16_t>(sign | 0x7C00U | (mantissa != 0 ? 0x200U : 0U));
+  if (biased == 255)
+    return static_cast<std::uint16_t>(sign | 0x7C00U | (mantissa != 0 ? 0x200U : 0U));
   const std::int32_t exponent = biased - 112;
   if (exponent >= 31) return static_cast<std::uint16_t>(sign | 0x7C00U);
   if (exponent <= 0) {

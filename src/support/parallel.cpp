@@ -72,7 +72,8 @@ void Pool::for_each(std::int64_t count, const std::function<void(std::int64_t)>&
   arena_->arena.execute([&] {
     // Isolated: a worker that waits here must not pick up an unrelated outer task.
     tbb::this_task_arena::isolate([&] {
-      tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, count, 1), body, tbb::simple_partitioner{});
+      tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, count, 1), body,
+                        tbb::simple_partitioner{});
     });
   });
   first.rethrow();

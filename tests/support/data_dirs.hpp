@@ -1,5 +1,6 @@
-// data_dirs.hpp: where tests find their data. Golden vectors and the model zoo may be absent: tests that need them
-// are skipped with a reason. The few files that must always be there are committed under tests/data.
+// data_dirs.hpp: where tests find their data. Golden vectors and the model zoo may be absent: tests
+// that need them are skipped with a reason. The few files that must always be there are committed
+// under tests/data.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +17,8 @@ std::filesystem::path zoo_dir();
 std::filesystem::path data_dir();
 /// The built program, for end-to-end tests.
 std::filesystem::path program();
-/// Sub-folders of golden_dir() whose name begins with prefix, sorted; empty where the folder is missing.
+/// Sub-folders of golden_dir() whose name begins with prefix, sorted; empty where the folder is
+/// missing.
 std::vector<std::filesystem::path> golden_cases(const std::string& prefix);
 /// A fresh empty folder under the system's temporary folder, removed at exit of the test program.
 std::filesystem::path scratch_dir(const std::string& name);

@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "big-endian hosts are 
 using ByteSpan = std::span<const std::byte>;
 
 template <typename T>
-  requires std::is_trivially_copyable_v<T>
+requires std::is_trivially_copyable_v<T>
 [[nodiscard]] T load_le(const void* source) noexcept {
   T value;
   std::memcpy(&value, source, sizeof(T));
@@ -26,12 +26,11 @@ template <typename T>
 }
 
 template <typename T>
-  requires std::is_trivially_copyable_v<T>
-void store_le(void* target, T value) noexcept {
-  std::memcpy(target, &value, sizeof(T));
-}
+requires std::is_trivially_copyable_v<T>
+void store_le(void* target, T value) noexcept { std::memcpy(target, &value, sizeof(T)); }
 
-/// Integer conversion that fails an assertion when the value does not fit. For user data test the range first.
+/// Integer conversion that fails an assertion when the value does not fit. For user data test the
+/// range first.
 template <typename To, typename From>
 [[nodiscard]] To checked_cast(From value) {
   const To result = static_cast<To>(value);
@@ -40,10 +39,12 @@ template <typename To, typename From>
 }
 
 /// a*b and a+b for sizes that come from a file; false on overflow.
-[[nodiscard]] inline bool mul_overflows(std::uint64_t a, std::uint64_t b, std::uint64_t* out) noexcept {
+[[nodiscard]] inline bool mul_overflows(std::uint64_t a, std::uint64_t b,
+                                        std::uint64_t* out) noexcept {
   return __builtin_mul_overflow(a, b, out);
 }
-[[nodiscard]] inline bool add_overflows(std::uint64_t a, std::uint64_t b, std::uint64_t* out) noexcept {
+[[nodiscard]] inline bool add_overflows(std::uint64_t a, std::uint64_t b,
+                                        std::uint64_t* out) noexcept {
   return __builtin_add_overflow(a, b, out);
 }
 

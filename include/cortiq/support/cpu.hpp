@@ -1,4 +1,5 @@
-// cpu.hpp: which instruction set the hot kernels use. Detected once per process, forceable through Pool.
+// cpu.hpp: which instruction set the hot kernels use. Detected once per process, forceable through
+// Pool.
 #pragma once
 
 #include <optional>
@@ -16,12 +17,13 @@ enum class SimdLevel { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };
 
 }  // namespace cortiq
 
-/// CORTIQ_SIMD_DISPATCH(pool.simd(), kernel, args…) calls kernel of namespace portable, avx2 or avx512 (see
-/// cmake/CortiqModule.cmake). The three declarations must be visible; off x86-64 only portable is called.
+/// CORTIQ_SIMD_DISPATCH(pool.simd(), kernel, args…) calls kernel of namespace portable, avx2 or
+/// avx512 (see cmake/CortiqModule.cmake). The three declarations must be visible; off x86-64 only
+/// portable is called.
 #if defined(__x86_64__)
-#define CORTIQ_SIMD_DISPATCH(level, kernel, ...)                                  \
-  ((level) == ::cortiq::SimdLevel::kAvx512  ? avx512::kernel(__VA_ARGS__)         \
-   : (level) == ::cortiq::SimdLevel::kAvx2 ? avx2::kernel(__VA_ARGS__)            \
+#define CORTIQ_SIMD_DISPATCH(level, kernel, ...)                         \
+  ((level) == ::cortiq::SimdLevel::kAvx512 ? avx512::kernel(__VA_ARGS__) \
+   : (level) == ::cortiq::SimdLevel::kAvx2 ? avx2::kernel(__VA_ARGS__)   \
                                            : portable::kernel(__VA_ARGS__))
 #else
 #define CORTIQ_SIMD_DISPATCH(level, kernel, ...) portable::kernel(__VA_ARGS__)

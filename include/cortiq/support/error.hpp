@@ -1,7 +1,8 @@
 // error.hpp: the one exception type that crosses module boundaries, and the assertion macros.
 //
 // Message form: "where: what: detail; what to do". Callers add context with with_context.
-// Outcomes that an algorithm expects (a failed pivot, a name that is not there) are returned, not thrown.
+// Outcomes that an algorithm expects (a failed pivot, a name that is not there) are returned, not
+// thrown.
 #pragma once
 
 #include <fmt/format.h>
@@ -60,7 +61,9 @@ namespace detail {
 
 /// Always on, for programmer errors only; never reachable from user input.
 #define CORTIQ_ASSERT(expression) \
-  (static_cast<bool>(expression) ? void(0) : ::cortiq::detail::assertion_failed(#expression, __FILE__, __LINE__))
+  (static_cast<bool>(expression)  \
+       ? void(0)                  \
+       : ::cortiq::detail::assertion_failed(#expression, __FILE__, __LINE__))
 #ifdef NDEBUG
 #define CORTIQ_DCHECK(expression) void(0)
 #else

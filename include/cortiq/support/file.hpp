@@ -1,5 +1,6 @@
-// file.hpp: memory-mapped input, whole-file reads, output that appears under its name only when complete.
-// Every failure is Error{kIo} (kInput where a file is not what it should be) with the path and the system's reason.
+// file.hpp: memory-mapped input, whole-file reads, output that appears under its name only when
+// complete. Every failure is Error{kIo} (kInput where a file is not what it should be) with the
+// path and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ class MappedFile {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] ByteSpan bytes() const noexcept { return {data_, size_}; }
-  /// Tells the system that this part will not be needed soon, so that it does not count as resident memory.
+  /// Tells the system that this part will not be needed soon, so that it does not count as resident
+  /// memory.
   void release(ByteSpan part) const noexcept;
 
  private:
@@ -48,8 +50,8 @@ struct FileIdentity {
 /// Bytes that an unprivileged user can still write in the folder of `path` (which need not exist).
 [[nodiscard]] std::optional<std::uint64_t> free_space_bytes(const std::filesystem::path& path);
 
-/// Writes to a private temporary sibling and renames it over the final name in commit(). A file that was not
-/// committed is removed by the destructor, unless keep_partial() was called.
+/// Writes to a private temporary sibling and renames it over the final name in commit(). A file
+/// that was not committed is removed by the destructor, unless keep_partial() was called.
 class AtomicFile {
  public:
   enum class Naming {
@@ -62,8 +64,11 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   [[nodiscard]] const std::filesystem::path& final_path() const noexcept { return final_path_; }
-  [[nodiscard]] const std::filesystem::path& temporary_path() const noexcept { return temporary_path_; }
-  /// Reserves `bytes` on disk, so that a full disk shows before the work. No-op where the system cannot.
+  [[nodiscard]] const std::filesystem::path& temporary_path() const noexcept {
+    return temporary_path_;
+  }
+  /// Reserves `bytes` on disk, so that a full disk shows before the work. No-op where the system
+  /// cannot.
   void reserve(std::uint64_t bytes);
   /// Writes all of `bytes` at `offset`. Safe from several threads for disjoint ranges.
   void write_at(std::uint64_t offset, ByteSpan bytes);

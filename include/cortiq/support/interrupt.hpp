@@ -1,4 +1,5 @@
-// interrupt.hpp: the request to stop, set by a signal handler of the program and polled between units of work.
+// interrupt.hpp: the request to stop, set by a signal handler of the program and polled between
+// units of work.
 #pragma once
 
 #include <atomic>

@@ -18,8 +18,8 @@ class Log {
  public:
   virtual ~Log() = default;
   virtual void write(LogLevel level, std::string_view message) = 0;
-  /// Progress of the current phase; done and total in `unit` ("windows", "tensors", "bytes"…). total 0 = unknown.
-  /// done == total ends the phase.
+  /// Progress of the current phase; done and total in `unit` ("windows", "tensors", "bytes"…).
+  /// total 0 = unknown. done == total ends the phase.
   virtual void progress(std::string_view phase, std::int64_t done, std::int64_t total,
                         std::string_view unit) = 0;
 

@@ -6,7 +6,8 @@
 
 namespace cortiq {
 
-/// MemAvailable, lowered to the headroom of the control group (v2 memory.max, v1 memory.limit_in_bytes).
+/// MemAvailable, lowered to the headroom of the control group (v2 memory.max, v1
+/// memory.limit_in_bytes).
 [[nodiscard]] std::optional<std::uint64_t> available_memory_bytes();
 /// MemTotal, lowered to the limit of the control group.
 [[nodiscard]] std::optional<std::uint64_t> total_memory_bytes();

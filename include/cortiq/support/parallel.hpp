@@ -1,8 +1,10 @@
-// parallel.hpp: the execution context that is passed down: worker threads and the instruction set of the kernels.
+// parallel.hpp: the execution context that is passed down: worker threads and the instruction set
+// of the kernels.
 //
-// Determinism: work is cut by data (fixed tile sizes), never by thread; each output element has one writer; a
-// reduction keeps its partial results in an array and adds them in index order. Then results do not depend on
-// the number of threads. A Pool may be used from inside one of its own tasks (nested loops share the workers).
+// Determinism: work is cut by data (fixed tile sizes), never by thread; each output element has one
+// writer; a reduction keeps its partial results in an array and adds them in index order. Then
+// results do not depend on the number of threads. A Pool may be used from inside one of its own
+// tasks (nested loops share the workers).
 #pragma once
 
 #include <cstdint>
@@ -25,11 +27,13 @@ class Pool {
   [[nodiscard]] int threads() const noexcept { return threads_; }
   [[nodiscard]] SimdLevel simd() const noexcept { return simd_; }
 
-  /// Calls fn(i) once for each i in [0, count), in any order and on any worker; returns when all are done.
-  /// If calls throw, the exception of the lowest i is rethrown (calls above it may be skipped).
+  /// Calls fn(i) once for each i in [0, count), in any order and on any worker; returns when all
+  /// are done. If calls throw, the exception of the lowest i is rethrown (calls above it may be
+  /// skipped).
   void for_each(std::int64_t count, const std::function<void(std::int64_t)>& fn);
 
-  /// Calls fn(begin, end) for consecutive ranges of `grain` (last one shorter) that cover [0, count).
+  /// Calls fn(begin, end) for consecutive ranges of `grain` (last one shorter) that cover [0,
+  /// count).
   void for_ranges(std::int64_t count, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& fn);
 

@@ -18,8 +18,8 @@ class MatrixView {
       : data_(data), rows_(rows), cols_(cols), stride_(stride) {}
   /// A view of mutable elements converts to one of const elements.
   template <typename U>
-    requires(std::is_same_v<T, const U>)
-  MatrixView(const MatrixView<U>& other)  // NOLINT(google-explicit-constructor)
+  requires(std::is_same_v<T, const U>)
+      MatrixView(const MatrixView<U>& other)  // NOLINT(google-explicit-constructor)
       : data_(other.data()), rows_(other.rows()), cols_(other.cols()), stride_(other.stride()) {}
 
   [[nodiscard]] T* data() const { return data_; }
@@ -27,7 +27,9 @@ class MatrixView {
   [[nodiscard]] std::int64_t cols() const { return cols_; }
   [[nodiscard]] std::int64_t stride() const { return stride_; }
   [[nodiscard]] T* row(std::int64_t r) const { return data_ + r * stride_; }
-  [[nodiscard]] T& operator()(std::int64_t r, std::int64_t c) const { return data_[r * stride_ + c]; }
+  [[nodiscard]] T& operator()(std::int64_t r, std::int64_t c) const {
+    return data_[r * stride_ + c];
+  }
   /// The sub-matrix of `rows` x `cols` whose first element is (r, c).
   [[nodiscard]] MatrixView block(std::int64_t r, std::int64_t c, std::int64_t rows,
                                  std::int64_t cols) const {
