@@ -13,4 +13,9 @@ inline void decode_signs(const std::uint8_t* bits, float scale, float* out) noex
   for (int i = 0; i < 32; ++i) out[i] = values[(bits[i / 8] >> (i % 8)) & 1];
 }
 
+/// Marks weight i of a zeroed group as positive.
+inline void set_sign(std::uint8_t* bits, std::int64_t i) noexcept {
+  bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | (1U << (i % 8)));
+}
+
 }  // namespace cortiq::codec

@@ -1,6 +1,7 @@
-// Decoding of f32, f16 and bf16.
+// f32, f16 and bf16: values without groups or scales.
 #include <cstring>
 
+#include "encoders.hpp"
 #include "kernels.hpp"
 #include "row_source.hpp"
 
@@ -33,6 +34,25 @@ class PlainSource final : public RowSource {
 };
 
 }  // namespace
+
+Payload encode_plain(Codec codec, Weights w, Pool& pool) {
+  const std::int64_t size = codec == Codec::kF32 ? 4 : 2;
+  Payload payload = make_payload(w.rows() * w.cols() * size);
+  const PackKernels pack = pack_kernels(pool.simd());
+  pool.for_ranges(w.rows(), row_grain(w), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end && w.cols() > 0; ++r) {
+      std::uint8_t* out = bytes_at(payload, r * w.cols() * size);
+      if (codec == Codec::kF32) {
+        std::memcpy(out, w.row(r), static_cast<std::size_t>(w.cols() * size));
+      } else if (codec == Codec::kF16) {
+        pack.f16(w.row(r), out, w.cols());
+      } else {
+        pack.bf16(w.row(r), out, w.cols());
+      }
+    }
+  });
+  return payload;
+}
 
 RowSourcePtr make_plain_source(cmf::DType dtype, Dims dims, ByteSpan payload) {
   return std::make_unique<const PlainSource>(dtype, dims, payload);

@@ -20,11 +20,14 @@ inline constexpr float kTiny = 0x1p-14F;
   return half > 0x7C00 ? kTinyHalf : std::max(half, kTinyHalf);
 }
 
+/// Round to nearest, ties to even, for |x| < 2^22 (the sum's last bit is worth 1 there).
+[[nodiscard]] inline float round_even(float x) noexcept { return (x + 0x1.8p23F) - 0x1.8p23F; }
+
 /// int(clamp(rte(x), lo, hi)) for integral bounds of small magnitude; NaN gives 0 as the
-/// reference's cast does.
+/// reference's cast does. Clamping first gives the same integer and keeps the rounding in range.
 [[nodiscard]] inline int round_clamp(float x, float lo, float hi) noexcept {
   if (std::isnan(x)) return 0;
-  return static_cast<int>(std::clamp(std::nearbyint(x), lo, hi));
+  return static_cast<int>(round_even(std::clamp(x, lo, hi)));
 }
 
 /// Largest magnitude; starts at 0 and passes over NaN.
