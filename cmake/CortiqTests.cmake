@@ -16,6 +16,9 @@ function(cortiq_test_folder LABEL MODULE)
   set(name ${LABEL}_${MODULE})
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE cortiq_${MODULE} cortiq_test_support GTest::gtest GTest::gtest_main)
+  if(name STREQUAL "golden_model")  # reads the models of the zoo, which are Hugging Face folders
+    target_link_libraries(${name} PRIVATE cortiq_hf)
+  endif()
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${name} PRIVATE -O1)  # test code: compile time matters more than its speed
   endif()

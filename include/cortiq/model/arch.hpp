@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cortiq/cmf/source.hpp"
@@ -14,9 +15,20 @@ enum class LayerType { kFull, kSliding, kLinear };
 enum class NormStyle { kQwen, kGemma };  ///< x*w or x*(1+w)
 enum class Activation { kSilu, kGeluTanh, kGelu };
 
+/// Frequency interpolation by wavelength; replaces the table of full-attention layers (cmf.md
+/// section 5.6).
+struct Yarn {
+  double factor = 1;
+  double original_positions = 0;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  double attention_factor = 1;  ///< multiplies cosine and sine
+};
+
 struct Arch {
   std::string name;
   std::int64_t hidden = 0;
+  std::int64_t intermediate = 0;  ///< widest dense MLP, from the tensors
   std::int64_t layers = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
@@ -29,25 +41,34 @@ struct Arch {
   Activation activation = Activation::kSilu;
   float embed_multiplier = 1.0F;
   std::optional<float> logit_multiplier;
-  double attention_scale = 0;                 ///< 1/sqrt(head_dim) or 1/sqrt(query_pre_attn_scalar)
+  double attention_scale = 0;  ///< 1/sqrt(head_dim) or 1/sqrt(query_pre_attn_scalar)
   std::optional<double> attention_softcap;
   std::optional<double> final_softcap;
-  std::int64_t sliding_window = 0;            ///< 0 = none; the token itself counts
-  std::vector<LayerType> layer_types;         ///< size == layers; sliding already resolved from the pattern
+  std::int64_t sliding_window = 0;  ///< 0 = none; the token itself counts
+  std::vector<LayerType>
+      layer_types;  ///< size == layers; sliding already resolved from the pattern
   double rope_theta = 10000;
-  double rope_local_theta = 10000;            ///< of sliding layers; equals rope_theta where the header names none
+  double rope_local_theta =
+      10000;  ///< of sliding layers; equals rope_theta where the header names none
   bool has_local_rope = false;
   std::int64_t rotary_dim = 0;
-  std::vector<double> rope_factors;           ///< inv_freq[i] /= factors[i] (global table); may be empty
+  std::vector<double> rope_factors;  ///< inv_freq[i] /= factors[i] (global table); may be empty
+  std::optional<Yarn> yarn;
   bool qk_norm_after_rope = false;
+  bool qkv_bias = false;        ///< q, k and v have biases
+  bool qk_norm = false;         ///< q and k heads are normed
+  bool sandwich_norms = false;  ///< norms behind the mixer and around the MLP (Gemma 2 and 3)
   bool tied_head = false;
   std::optional<std::uint32_t> bos_token;
   std::vector<std::uint32_t> eos_tokens;
 };
 
+/// "model.layers.{layer}.{suffix}"
+[[nodiscard]] std::string layer_tensor(std::int64_t layer, std::string_view suffix);
+
 /// Reads and checks the record and the presence and shapes of the tensors that the forward needs.
-/// Throws Error{kInput} for an inconsistent file, Error{kUnsupported} for a family or feature without a forward pass (the
-/// message names it).
+/// Throws Error{kInput} for an inconsistent file, Error{kUnsupported} for a family or feature
+/// without a forward pass (the message names it).
 [[nodiscard]] Arch read_arch(const cmf::Source& source);
 
 }  // namespace cortiq::model

@@ -1,7 +1,8 @@
 // forward.hpp: the model's forward pass on the CPU, layer by layer over many windows at once.
-// Each layer is read once: its weights are decoded to f32, all windows pass through it, the weights are dropped. The
-// hidden states of all windows are carried between layers (in memory, or in an unlinked file when they are large).
-// Activations f32 (norm sums f64). Same bits for every Pool size and independent of batch_tokens.
+// Each layer is read once: its weights are decoded to f32, all windows pass through it, the weights
+// are dropped. The hidden states of all windows are carried between layers (in memory, or in an
+// unlinked file when they are large). Activations f32 (norm sums f64). Same bits for every Pool
+// size and independent of batch_tokens.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "cortiq/cmf/source.hpp"
 #include "cortiq/model/arch.hpp"
+#include "cortiq/model/head.hpp"
 #include "cortiq/model/roles.hpp"
 #include "cortiq/model/windows.hpp"
 #include "cortiq/support/parallel.hpp"
@@ -35,10 +37,12 @@ class LinearObserver {
   virtual void observe(const LinearInput& input) = 0;
 };
 
-/// [tokens, hidden] f32 of all windows, in memory or (spill folder given) in a mapped unlinked file.
+/// [tokens, hidden] f32 of all windows, in memory or (spill folder given) in a mapped unlinked
+/// file.
 class HiddenStates {
  public:
-  HiddenStates(std::int64_t tokens, std::int64_t hidden, const std::optional<std::filesystem::path>& spill_folder);
+  HiddenStates(std::int64_t tokens, std::int64_t hidden,
+               const std::optional<std::filesystem::path>& spill_folder);
   ~HiddenStates();
   HiddenStates(HiddenStates&&) noexcept;
   HiddenStates& operator=(HiddenStates&&) noexcept;
@@ -52,7 +56,7 @@ class HiddenStates {
 };
 
 struct ForwardOptions {
-  std::int64_t batch_tokens = 2048;                   ///< windows are grouped to about this many rows per product
+  std::int64_t batch_tokens = 2048;  ///< windows are grouped to about this many rows per product
   std::optional<std::filesystem::path> spill_folder;  ///< hidden states go here instead of memory
 };
 
@@ -64,21 +68,30 @@ class Forward {
 
   [[nodiscard]] const Arch& arch() const;
 
-  /// Embedding rows (times the multiplier). A token id outside the table: Error{kInput} with id and count.
+  /// Embedding rows (times the multiplier). A token id outside the table: Error{kInput} with id and
+  /// count.
   [[nodiscard]] HiddenStates embed(const Windows& windows) const;
 
-  /// Runs layer `layer` over all windows in place. on_batch(done_tokens) is called after each batch (progress, interrupt).
-  /// A non-finite hidden state: Error{kNumeric} naming layer and window.
-  void run_layer(std::int64_t layer, const Windows& windows, HiddenStates& states, LinearObserver* observer,
+  /// Runs layer `layer` over all windows in place. on_batch(done_tokens) is called after each batch
+  /// (progress, interrupt). A non-finite hidden state: Error{kNumeric} naming layer and window.
+  void run_layer(std::int64_t layer, const Windows& windows, HiddenStates& states,
+                 LinearObserver* observer,
                  const std::function<void(std::int64_t)>& on_batch = {}) const;
 
   /// Final norm; observer (may be null) sees the head's input (role kHead, layer == layers).
-  /// sink(first_token, logits) receives logits [rows, vocab] of consecutive tokens, in order; soft cap applied.
-  /// With an empty sink only the observer is served.
+  /// sink(first_token, logits) receives logits [rows, vocab] of consecutive tokens, in order; soft
+  /// cap applied. With an empty sink only the observer is served.
   using LogitSink = std::function<void(std::int64_t first_token, ConstMatrixView<float> logits)>;
-  void run_head(const Windows& windows, const HiddenStates& states, LinearObserver* observer, const LogitSink& sink) const;
+  void run_head(const Windows& windows, const HiddenStates& states, LinearObserver* observer,
+                const LogitSink& sink) const;
 
-  /// f32 bytes of the decoded weights of the largest layer plus the working panels, for memory plans.
+  /// Final norm and head for callers that want only some rows or only a part of the vocabulary at a
+  /// time.
+  [[nodiscard]] const Head& head() const;
+  [[nodiscard]] Pool& pool() const;
+
+  /// f32 bytes of the decoded weights of the largest layer plus the working panels, for memory
+  /// plans.
   [[nodiscard]] std::uint64_t layer_memory_bytes() const;
 
  private:

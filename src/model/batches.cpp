@@ -1,0 +1,19 @@
+#include "batches.hpp"
+
+namespace cortiq::model {
+
+std::vector<Batch> make_batches(const Windows& windows, std::int64_t batch_tokens) {
+  std::vector<Batch> batches;
+  for (std::int64_t i = 0; i < windows.count(); ++i) {
+    const std::int64_t length = windows.length(i);
+    if (batches.empty() ||
+        (batches.back().tokens > 0 && batches.back().tokens + length > batch_tokens)) {
+      batches.push_back({i, windows.offsets[static_cast<std::size_t>(i)], 0, {}});
+    }
+    batches.back().tokens += length;
+    batches.back().lengths.push_back(length);
+  }
+  return batches;
+}
+
+}  // namespace cortiq::model

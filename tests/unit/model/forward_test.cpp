@@ -1,0 +1,319 @@
+// The forward pass against the plain f64 reference, for every feature of the supported families.
+#include "cortiq/model/forward.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "reference_model.hpp"
+#include "tiny_model.hpp"
+
+namespace cortiq::model::test {
+namespace {
+
+/// f32 forward of a few layers against f64, relative to the largest value of the row.
+constexpr double kTolerance = 2e-5;
+
+std::vector<TokenId> random_ids(std::size_t count, std::int64_t vocab, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::vector<TokenId> ids(count);
+  for (TokenId& id : ids) id = static_cast<TokenId>(engine() % static_cast<unsigned>(vocab));
+  return ids;
+}
+
+/// Collects what the linear layers read, by the reference's keys.
+class Recorder final : public LinearObserver {
+ public:
+  bool wants(std::int64_t, Role, std::int64_t) const override { return true; }
+  void observe(const LinearInput& input) override {
+    std::string key(role_name(input.role));
+    if (input.role != Role::kHead) key = std::to_string(input.layer) + "." + key;
+    Values& values = inputs[key];
+    for (std::int64_t r = 0; r < input.x.rows(); ++r) {
+      values.insert(values.end(), input.x.row(r), input.x.row(r) + input.x.cols());
+    }
+  }
+  std::map<std::string, Values> inputs;
+};
+
+struct Result {
+  std::vector<Values> layers;
+  Values logits;
+  std::map<std::string, Values> inputs;
+};
+
+Values to_values(ConstMatrixView<float> m) {
+  Values values;
+  for (std::int64_t r = 0; r < m.rows(); ++r)
+    values.insert(values.end(), m.row(r), m.row(r) + m.cols());
+  return values;
+}
+
+Result run_model(const MemorySource& source, const Windows& windows, Pool& pool,
+                 std::int64_t batch_tokens = 2048) {
+  const Forward forward(source, pool, {batch_tokens, std::nullopt});
+  Recorder recorder;
+  Result result;
+  HiddenStates states = forward.embed(windows);
+  result.layers.push_back(to_values(states.view()));
+  for (std::int64_t layer = 0; layer < forward.arch().layers; ++layer) {
+    forward.run_layer(layer, windows, states, &recorder);
+    result.layers.push_back(to_values(states.view()));
+  }
+  forward.run_head(
+      windows, states, &recorder, [&](std::int64_t first, ConstMatrixView<float> logits) {
+        EXPECT_EQ(first * logits.cols(), static_cast<std::int64_t>(result.logits.size()));
+        const Values more = to_values(logits);
+        result.logits.insert(result.logits.end(), more.begin(), more.end());
+      });
+  result.inputs = std::move(recorder.inputs);
+  return result;
+}
+
+void expect_close(const Values& want, const Values& got, const std::string& what,
+                  double tolerance = kTolerance) {
+  ASSERT_EQ(want.size(), got.size()) << what;
+  double largest = 0;
+  double worst = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    largest = std::max(largest, std::fabs(want[i]));
+    worst = std::max(worst, std::fabs(want[i] - got[i]));
+  }
+  EXPECT_LE(worst, tolerance * largest) << what << ", largest value " << largest;
+}
+
+void expect_matches_reference(MemorySource& source, std::size_t tokens,
+                              double tolerance = kTolerance) {
+  source.finish();
+  const auto ids = random_ids(tokens, source.arch["vocab_size"].get<std::int64_t>(), 7);
+  const ReferenceRun want = run_reference(source, ids);
+  for (const SimdLevel level : {SimdLevel::kPortable, SimdLevel::kAvx2, SimdLevel::kAvx512}) {
+    if (level > detect_simd()) continue;
+    Pool pool(2, level);
+    Windows windows;
+    windows.add(ids);
+    const Result got = run_model(source, windows, pool);
+    const std::string simd(simd_name(level));
+    for (std::size_t i = 0; i < want.layers.size(); ++i) {
+      expect_close(want.layers[i], got.layers[i], simd + " layer " + std::to_string(i), tolerance);
+    }
+    ASSERT_EQ(want.inputs.size(), got.inputs.size());
+    for (const auto& [key, values] : want.inputs)
+      expect_close(values, got.inputs.at(key), simd + " " + key, tolerance);
+    expect_close(want.logits, got.logits, simd + " logits", tolerance);
+  }
+}
+
+TEST(Forward, LlamaWithGroupedHeadsMatchesReference) {
+  MemorySource source = make_tiny({});
+  expect_matches_reference(source, 150);
+}
+
+TEST(Forward, OneTokenWindowMatchesReference) {
+  MemorySource source = make_tiny({});
+  expect_matches_reference(source, 1);
+}
+
+TEST(Forward, OneKeyHeadForSevenQueryHeadsMatchesReference) {
+  MemorySource source = make_tiny({.heads = 7, .kv_heads = 1, .head_dim = 10});
+  expect_matches_reference(source, 70);
+}
+
+TEST(Forward, UntiedHeadMatchesReference) {
+  MemorySource source = make_tiny({.tied = false});
+  expect_matches_reference(source, 20);
+}
+
+TEST(Forward, BiasesOfQwen2MatchReference) {
+  MemorySource source = make_tiny({.family = "qwen2", .bias = true});
+  expect_matches_reference(source, 100);
+}
+
+TEST(Forward, HeadNormsOfQwen3MatchReference) {
+  MemorySource source = make_tiny({.family = "qwen3", .head_dim = 32, .qk_norm = true});
+  expect_matches_reference(source, 100);
+}
+
+TEST(Forward, HeadNormsBehindRotationMatchReference) {
+  MemorySource source = make_tiny({.family = "qwen3", .qk_norm = true});
+  source.arch["qk_norm_after_rope"] = true;
+  expect_matches_reference(source, 50);
+}
+
+TEST(Forward, Gemma2WithCapsAndTaggedWindowMatchesReference) {
+  MemorySource source = make_tiny({.family = "gemma2", .layers = 3, .sandwich = true});
+  source.arch["hidden_act"] = "gelu_tanh";
+  source.arch["embed_multiplier"] = 6.3245554;
+  source.arch["query_pre_attn_scalar"] = 20.0;
+  source.arch["attn_logit_softcapping"] = 5.0;
+  source.arch["final_logit_softcapping"] = 9.0;
+  source.arch["sliding_window"] = 37;
+  source.arch["layer_types"] = {"SlidingAttention", "FullAttention", "SlidingAttention"};
+  expect_matches_reference(source, 200, 1e-4);
+}
+
+TEST(Forward, Gemma3WithPatternAndLocalRotationMatchesReference) {
+  MemorySource source =
+      make_tiny({.family = "gemma3_text", .layers = 3, .qk_norm = true, .sandwich = true});
+  source.arch["hidden_act"] = "gelu_tanh";
+  source.arch["rope_theta"] = 1e6;
+  source.arch["rope_local_base_freq"] = 10000.0;
+  source.arch["rope_freq_factors"] = std::vector<double>(12, 8.0);
+  source.arch["sliding_window"] = 64;
+  source.arch["sliding_window_pattern"] = 3;
+  expect_matches_reference(source, 200, 1e-4);
+}
+
+TEST(Forward, WindowOfOneTokenSeesOnlyItself) {
+  MemorySource source = make_tiny({.family = "gemma2"});
+  source.arch["sliding_window"] = 1;
+  source.arch["layer_types"] = {"SlidingAttention", "SlidingAttention"};
+  expect_matches_reference(source, 130);
+}
+
+TEST(Forward, FrequencyFactorsMatchReference) {
+  MemorySource source = make_tiny({});
+  std::vector<double> factors;
+  for (int i = 0; i < 12; ++i) factors.push_back(1.0 + i * 0.5);
+  source.arch["rope_freq_factors"] = factors;
+  expect_matches_reference(source, 150);
+}
+
+TEST(Forward, YarnMatchesReference) {
+  MemorySource source = make_tiny({});
+  source.arch["yarn"] = {{"factor", 4.0},
+                         {"original_max_position_embeddings", 64},
+                         {"beta_fast", 8.0},
+                         {"beta_slow", 1.0},
+                         {"attention_factor", 1.2}};
+  expect_matches_reference(source, 150);
+}
+
+TEST(Forward, PartialRotationAndErfGeluMatchReference) {
+  MemorySource source = make_tiny({});
+  source.arch["partial_rotary_factor"] = 0.5;
+  source.arch["hidden_act"] = "gelu";
+  expect_matches_reference(source, 100);
+}
+
+TEST(Forward, EachWindowIsItsOwnContext) {
+  MemorySource source = make_tiny({.family = "gemma2"});
+  source.arch["sliding_window"] = 20;
+  source.arch["layer_types"] = {"SlidingAttention", "FullAttention"};
+  source.finish();
+  Pool pool(2);
+  Windows together;
+  Values separate;
+  for (const std::size_t length : {5U, 130U, 1U, 64U, 49U}) {
+    const auto ids = random_ids(length, 97, static_cast<unsigned>(length));
+    together.add(ids);
+    Windows alone;
+    alone.add(ids);
+    const Values logits = run_model(source, alone, pool).logits;
+    separate.insert(separate.end(), logits.begin(), logits.end());
+  }
+  EXPECT_EQ(separate, run_model(source, together, pool).logits);
+}
+
+TEST(Forward, BitsDependNeitherOnThreadsNorOnBatchSize) {
+  MemorySource source = make_tiny({.hidden = 96, .head_dim = 32, .intermediate = 144});
+  source.finish();
+  Windows windows;
+  for (unsigned i = 0; i < 9; ++i) windows.add(random_ids(40 + 37 * i, 97, i));
+  Pool one(1);
+  const Result want = run_model(source, windows, one, 2048);
+  for (const int threads : {1, 2, 7}) {
+    for (const std::int64_t batch : {64, 1000, 2048}) {
+      Pool pool(threads);
+      const Result got = run_model(source, windows, pool, batch);
+      EXPECT_EQ(want.layers, got.layers) << threads << " threads, batch of " << batch;
+      EXPECT_EQ(want.logits, got.logits) << threads << " threads, batch of " << batch;
+      EXPECT_EQ(want.inputs, got.inputs) << threads << " threads, batch of " << batch;
+    }
+  }
+}
+
+TEST(Forward, LargeResidualStreamStaysFinite) {
+  MemorySource source = make_tiny({});
+  source.finish();
+  for (float& value : source.values("model.layers.0.mlp.down_proj.weight")) value *= 5e4F;
+  const auto ids = random_ids(60, 97, 3);
+  const ReferenceRun want = run_reference(source, ids);
+  Windows windows;
+  windows.add(ids);
+  Pool pool(2);
+  const Result got = run_model(source, windows, pool);
+  double largest = 0;
+  for (const double value : want.layers[1]) largest = std::max(largest, std::fabs(value));
+  EXPECT_GT(largest, 7e4);
+  expect_close(want.layers[2], got.layers[2], "residual stream");
+  expect_close(want.logits, got.logits, "logits");
+}
+
+TEST(Forward, SpilledStatesGiveTheSameBits) {
+  MemorySource source = make_tiny({});
+  source.finish();
+  Windows windows;
+  windows.add(random_ids(90, 97, 3));
+  Pool pool(2);
+  const Values want = run_model(source, windows, pool).layers.back();
+  const Forward forward(source, pool, {2048, std::filesystem::temp_directory_path()});
+  HiddenStates states = forward.embed(windows);
+  for (std::int64_t layer = 0; layer < 2; ++layer)
+    forward.run_layer(layer, windows, states, nullptr);
+  EXPECT_EQ(want, to_values(states.view()));
+}
+
+TEST(Forward, ErrorNamesTokenIdOutsideTheTable) {
+  MemorySource source = make_tiny({});
+  source.finish();
+  Pool pool(1);
+  const Forward forward(source, pool);
+  Windows windows;
+  windows.add(std::vector<TokenId>{3, 97, 5, 98});
+  try {
+    static_cast<void>(forward.embed(windows));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    EXPECT_NE(std::string(error.what()).find("token id 97"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("2 such tokens"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Forward, ErrorNamesLayerAndWindowOfNonFiniteState) {
+  MemorySource source = make_tiny({});
+  source.finish();
+  source.values("model.embed_tokens.weight")[5 * 40] = std::numeric_limits<float>::quiet_NaN();
+  Pool pool(2);
+  const Forward forward(source, pool, {64, std::nullopt});
+  Windows windows;
+  for (int i = 0; i < 9; ++i) windows.add(std::vector<TokenId>(30, i == 4 ? 5 : 6));
+  HiddenStates states = forward.embed(windows);
+  try {
+    forward.run_layer(0, windows, states, nullptr);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNumeric);
+    EXPECT_NE(std::string(error.what()).find("layer 0"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("window 4"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Forward, NanInKeyWeightsIsFound) {
+  MemorySource source = make_tiny({});
+  source.finish();
+  source.values("model.layers.1.self_attn.k_proj.weight")[3] =
+      std::numeric_limits<float>::quiet_NaN();
+  Pool pool(2);
+  const Forward forward(source, pool);
+  Windows windows;
+  windows.add(random_ids(30, 97, 1));
+  HiddenStates states = forward.embed(windows);
+  forward.run_layer(0, windows, states, nullptr);
+  EXPECT_THROW(forward.run_layer(1, windows, states, nullptr), Error);
+}
+
+}  // namespace
+}  // namespace cortiq::model::test
