@@ -1,0 +1,86 @@
+// chunk_sweep.hpp: the GPTQ sweep over one chunk of rows (gptq.md sections 4 to 6; docs/quality.md
+// sections 1 to 3). W [rows,n] f32 natural order -> codes and rungs at natural places. Rows are
+// independent; work is cut into slabs of 16 rows and blocks of 128 columns whatever the number of
+// threads. Memory: 8 n + n + n/32 bytes a row and some; cost rows*n^2 flops a pass plus the rung
+// search.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cortiq/codec/ladder.hpp"
+#include "cortiq/support/parallel.hpp"
+#include "cortiq/support/view.hpp"
+#include "sweep_plan.hpp"
+
+namespace cortiq::gptq {
+
+class ChunkSweep {
+ public:
+  /// w: at most kChunkRows rows. first_row: of the tensor, for messages.
+  ChunkSweep(const SweepPlan& plan, ConstMatrixView<float> w, std::int64_t first_row, Pool& pool);
+
+  /// Chooses ladders, rungs and codes. Throws Error{kNumeric} where the scales exceed what a file
+  /// can hold.
+  void run();
+  /// tr((W-Q) H (W-Q)^T) and tr(W H W^T) of the chunk; with options.debias the ladders are moved
+  /// first.
+  void measure();
+  /// Writes the chunk's part of the three planes; returns the number of all-zero groups.
+  std::int64_t pack(std::span<std::byte> payload, std::int64_t tensor_rows) const;
+
+  [[nodiscard]] double error() const { return error_; }
+  [[nodiscard]] double energy() const { return energy_; }
+
+ private:
+  void choose_converter_ladders();
+  void refit_ladders();
+  void set_ladder(std::int64_t row, codec::LadderParams params);
+  void check_ladders() const;
+  void fill_work();
+  void fill_natural(bool subtract_quantized);
+  void pass();
+  void sweep_slab(std::int64_t slab, std::int64_t begin, std::int64_t end);
+  void load_slab(std::int64_t slab, std::int64_t begin, std::int64_t end, double* x) const;
+  std::array<std::uint8_t, kSlabRows> slab_rungs(std::int64_t slab, std::int64_t position,
+                                                 const double* x) const;
+  void slab_scales(std::int64_t slab, std::int64_t position,
+                   std::span<const std::uint8_t, kSlabRows> rungs, double* scales) const;
+  void store_group(std::int64_t slab, std::int64_t position,
+                   std::span<const std::uint8_t, kSlabRows> rungs, const std::uint8_t* codes);
+  void dequantize(std::int64_t row, std::int64_t first, std::span<double> out) const;
+  std::vector<double> loss_of_rows();
+  void debias(std::vector<double>& error_rows);
+  [[nodiscard]] std::int64_t slabs() const { return (rows_ + kSlabRows - 1) / kSlabRows; }
+  [[nodiscard]] std::uint8_t& code(std::int64_t row, std::int64_t channel) {
+    return codes_[static_cast<std::size_t>(row * plan_.cols + channel)];
+  }
+  [[nodiscard]] std::uint8_t& rung(std::int64_t row, std::int64_t group) {
+    return rungs_[static_cast<std::size_t>(row * group_count_ + group)];
+  }
+  [[nodiscard]] std::uint8_t rung(std::int64_t row, std::int64_t group) const {
+    return rungs_[static_cast<std::size_t>(row * group_count_ + group)];
+  }
+
+  const SweepPlan& plan_;
+  ConstMatrixView<float> w_;
+  std::int64_t first_row_;
+  Pool& pool_;
+  std::int64_t rows_;
+  std::int64_t group_count_;
+  std::vector<codec::LadderParams> params_;
+  std::vector<float> tables_;        ///< [padded rows][32]
+  std::vector<float> lo_, step_;     ///< [padded rows]
+  std::vector<double> work_;         ///< [padded rows][cols], elimination order
+  std::vector<double> residual_;     ///< [padded rows][kBlockCols], (w - q) / U_jj
+  std::vector<double> loss_;         ///< [padded rows], sum of residual^2 = damped loss
+  std::vector<double> damp_loss_;    ///< [padded rows], damping's share of it
+  std::vector<std::uint8_t> codes_;  ///< [padded rows][cols], natural order
+  std::vector<std::uint8_t>
+      rungs_;  ///< [padded rows][groups], natural order, kNoRung for a zero group
+  double error_ = 0;
+  double energy_ = 0;
+};
+
+}  // namespace cortiq::gptq
