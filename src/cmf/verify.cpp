@@ -10,8 +10,8 @@
 namespace cortiq::cmf {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = std::uint64_t{16}
-                                      << 20;  // unit of parallel work; a multiple of 8
+/// Unit of parallel work; a multiple of 8.
+constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;
 
 struct Block {
   std::size_t tensor = 0;
