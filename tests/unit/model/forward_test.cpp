@@ -234,6 +234,22 @@ TEST(Forward, BitsDependNeitherOnThreadsNorOnBatchSize) {
   }
 }
 
+TEST(Forward, LaterTokensDoNotChangeEarlierLogits) {
+  MemorySource source = make_tiny({});
+  source.finish();
+  const auto ids = random_ids(170, 97, 11);
+  Windows whole;
+  whole.add(ids);
+  Pool pool(2);
+  const Values logits = run_model(source, whole, pool).logits;
+  for (const std::size_t length : {1U, 47U, 64U, 65U, 100U}) {
+    Windows prefix;
+    prefix.add(std::span(ids).first(length));
+    const auto end = logits.begin() + static_cast<std::ptrdiff_t>(length * 97);
+    EXPECT_EQ(run_model(source, prefix, pool).logits, Values(logits.begin(), end)) << length;
+  }
+}
+
 TEST(Forward, LargeResidualStreamStaysFinite) {
   MemorySource source = make_tiny({});
   source.finish();
@@ -263,6 +279,16 @@ TEST(Forward, SpilledStatesGiveTheSameBits) {
   for (std::int64_t layer = 0; layer < 2; ++layer)
     forward.run_layer(layer, windows, states, nullptr);
   EXPECT_EQ(want, to_values(states.view()));
+}
+
+TEST(Forward, SpillFolderThatIsMissingIsNamed) {
+  try {
+    const HiddenStates states(10, 10, "/nonexistent-folder-for-states");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kIo);
+    EXPECT_NE(std::string(error.what()).find("/nonexistent-folder-for-states"), std::string::npos);
+  }
 }
 
 TEST(Forward, ErrorNamesTokenIdOutsideTheTable) {
