@@ -68,9 +68,9 @@ std::int64_t read_intermediate(const Fields& text) {
     const bool uniform =
         !value->empty() && std::all_of(value->begin(), value->end(),
                                        [&](const Json& item) { return item == value->front(); });
-    if (!uniform || !value->front().is_number_unsigned())
-      text.wrong("intermediate_size", "one width for all layers");
-    return value->front().get<std::int64_t>();
+    if (!uniform) text.wrong("intermediate_size", "one width for all layers");
+    const Json single{{"intermediate_size", value->front()}};
+    return Fields(single, text.where()).required("intermediate_size");
   }
   const auto width = text.integer({"intermediate_size", "moe_intermediate_size"});
   if (!width || *width == 0) text.wrong("intermediate_size", "a positive integer");

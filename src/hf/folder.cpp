@@ -105,6 +105,7 @@ struct Folder::State {
   void add_tensors(const FusedGeometry& geometry);
   void add_tensor(std::size_t file, std::size_t entry, Part part);
   void check_shapes() const;
+  void check_biases(const Json& config) const;
   [[nodiscard]] const SafetensorsEntry& entry_of(const Origin& origin) const {
     return weights[origin.file].entries[origin.entry];
   }
@@ -241,6 +242,24 @@ void Folder::State::check_shapes() const {
   }
 }
 
+/// Biases that the configuration asks for must be there; without them the model would silently be
+/// another one.
+void Folder::State::check_biases(const Json& config) const {
+  const fs::path config_path = path / "config.json";
+  const Fields fields(config, config_path.string());
+  const std::pair<const char*, std::string> keys[] = {
+      {"attention_bias", "model.layers.0.self_attn.q_proj"},
+      {"mlp_bias", "model.layers.0.mlp.up_proj"}};
+  for (const auto& [key, linear] : keys) {
+    if (!fields.boolean({key}).value_or(false) || !index.contains(linear + ".weight")) continue;
+    if (index.contains(linear + ".bias")) continue;
+    fail(ErrorKind::kInput,
+         "{}: {} is true, but the weights have no {}.bias; config.json and weights are from "
+         "different models",
+         config_path.string(), key, linear);
+  }
+}
+
 cmf::Payload Folder::State::make_payload(std::size_t i) const {
   const Origin& origin = origins[i];
   const SafetensorsEntry& entry = entry_of(origin);
@@ -309,6 +328,7 @@ std::unique_ptr<Folder> Folder::open(const fs::path& path, const FolderOptions& 
   state.add_tensors(geometry_of(state.header.arch()));
   check_not_quantized(config, path);
   state.check_shapes();
+  state.check_biases(config);
   return folder;
 }
 

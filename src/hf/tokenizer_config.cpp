@@ -15,9 +15,9 @@ std::vector<std::int64_t> read_ids(const Fields& fields, std::string_view key) {
   if (!value->is_array()) return {*fields.integer({key})};
   std::vector<std::int64_t> ids;
   for (const Json& item : *value) {
-    if (!item.is_number_unsigned() || item.get<std::uint64_t>() > 0xFFFFFFFFU)
-      fields.wrong(key, "a list of token ids");
-    ids.push_back(item.get<std::int64_t>());
+    const std::int64_t id = item.is_number_integer() ? item.get<std::int64_t>() : -1;
+    if (id < 0 || id > 0xFFFFFFFF) fields.wrong(key, "a list of token ids");
+    ids.push_back(id);
   }
   return ids;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_map>
 
 #include "cortiq/hf/names.hpp"
 #include "fields.hpp"
@@ -76,8 +75,9 @@ WeightFile open_file(const fs::path& path) {
 }
 
 /// Every tensor in exactly the file that the index names.
-void check_against_index(const std::vector<WeightFile>& files, WeightMap map,
+void check_against_index(const std::vector<WeightFile>& files, const WeightMap& map,
                          const fs::path& index_path) {
+  std::set<std::string_view> seen;
   for (const WeightFile& file : files) {
     const std::string name = file.file.path().filename().string();
     for (const SafetensorsEntry& entry : file.entries) {
@@ -85,8 +85,7 @@ void check_against_index(const std::vector<WeightFile>& files, WeightMap map,
       if (found == map.end()) {
         if (!map_name(entry.name)) continue;  // not a part of the text model
         fail(ErrorKind::kInput,
-             "{}: tensor {} is not in {} (or occurs in two files); a file of another model in the "
-             "folder? download it again",
+             "{}: tensor {} is not in {}; a file of another model in the folder? download it again",
              file.file.path().string(), entry.name, index_path.filename().string());
       }
       if (found->second != name) {
@@ -96,15 +95,17 @@ void check_against_index(const std::vector<WeightFile>& files, WeightMap map,
              "both again",
              file.file.path().string(), entry.name, found->second);
       }
-      map.erase(found);
+      seen.insert(entry.name);
     }
   }
-  if (map.empty()) return;
-  fail(ErrorKind::kInput,
-       "{}: tensor {} (and {} more) is not in {} as the index says; the file is from another model "
-       "or "
-       "damaged, download it again",
-       index_path.string(), map.begin()->first, map.size() - 1, map.begin()->second);
+  for (const auto& [tensor, file] : map) {
+    if (seen.contains(tensor)) continue;
+    fail(ErrorKind::kInput,
+         "{}: tensor {} (and {} more) is not in {} as the index says; the file is from another "
+         "model or "
+         "damaged, download it again",
+         index_path.string(), tensor, map.size() - seen.size() - 1, file);
+  }
 }
 
 }  // namespace

@@ -75,6 +75,11 @@ TEST(Config, names_the_missing_or_wrong_key) {
   config["vocab_size"] = -5;
   expect_contains(refusal(config, ErrorKind::kInput), "key vocab_size is -5");
   config = tiny_config();
+  config["intermediate_size"] = {12, 12};
+  EXPECT_EQ(arch(config)["intermediate_size"], 12);
+  config["intermediate_size"] = {12, 13};
+  expect_contains(refusal(config, ErrorKind::kInput), "one width for all layers");
+  config = tiny_config();
   config["num_key_value_heads"] = 3;
   expect_contains(refusal(config, ErrorKind::kInput), "no multiple");
 }

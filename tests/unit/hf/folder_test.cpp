@@ -214,6 +214,10 @@ TEST(Folder, refuses_weights_that_disagree_with_the_configuration) {
   config["num_hidden_layers"] = 2;
   write_folder(folder, config, tiny_weights());
   expect_contains(refusal(folder), "model.layers.1.input_layernorm.weight");
+  config = tiny_config();
+  config["attention_bias"] = true;
+  write_folder(folder, config, tiny_weights());
+  expect_contains(refusal(folder), "no model.layers.0.self_attn.q_proj.bias");
 }
 
 TEST(Folder, refuses_quantized_sources_by_dtype_or_method) {
