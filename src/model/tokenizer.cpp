@@ -123,6 +123,7 @@ void Tokenizer::State::add_token(const JsonValue& value) {
   tokenizer::PatternScratch patterns;
   token.content = std::string(normalizer.apply(token.content, &buffer, patterns));
   if (!token.content.empty()) {
+    added[token.id] = token.content;  // as the reference, which decodes to the normalized text
     normalized_tokens.insert(std::move(token));
   }
 }

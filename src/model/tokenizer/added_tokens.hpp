@@ -82,6 +82,11 @@ void AddedTokens::split(std::string_view input, OnText&& on_text, OnToken&& on_t
     const std::size_t begin =
         found.begin - swallowed_before(before.substr(std::min(done, before.size())), *found.token);
     const std::size_t end = found.end + swallowed_behind(input.substr(found.end), *found.token);
+    // As in the reference, a token of white space that the one before swallowed whole is no token
+    // any more.
+    if (found.token->lstrip && std::max(begin, done) >= end) {
+      continue;
+    }
     if (done < begin) {
       on_text(input.substr(done, begin - done), done);
     }

@@ -45,27 +45,40 @@ TokenId Bpe::id_of_char(std::string_view text, char32_t value) const {
   return value < 128 ? ascii_ids_[value] : vocab_.find(text).value_or(-1);
 }
 
-// A piece without a pre-tokenizer is a whole segment of text. It is cut where no merge can ever
-// reach across: no pair in the table has a left token that ends with the one character and a right
-// token that begins with the other. A run of unknown characters is not cut, as it may fuse. The ids
-// are those of the uncut piece.
+// Whether a cut between two characters leaves the ids as they are. No pair in the merge table has a
+// left token that ends with the one and a right token that begins with the other, so no merge ever
+// reaches across; but a character that is no token may vanish between two others, and a run of such
+// characters may fuse.
+bool Bpe::may_cut(const Char& left, const Char& right) const {
+  if (may_join(left.value, right.value)) {
+    return false;
+  }
+  const bool left_known = id_of_char(left.text, left.value) >= 0;
+  const bool right_known = id_of_char(right.text, right.value) >= 0;
+  return unknown_.empty() ? left_known && right_known : left_known || right_known;
+}
+
+// A piece without a pre-tokenizer is a whole segment of text; cut, its parts are short and found in
+// the cache.
 void Bpe::encode_chars(std::string_view piece, BpeScratch& scratch,
                        std::vector<TokenId>* out) const {
+  const auto read = [piece](std::size_t begin) {
+    std::size_t end = begin;
+    const char32_t value = next_char(piece, &end);
+    return Char{value, piece.substr(begin, end - begin)};
+  };
   std::size_t begin = 0;
-  std::size_t left_begin = 0;
-  std::size_t end = 0;
-  char32_t left = may_cut_ ? next_char(piece, &end) : 0;
-  while (may_cut_ && end < piece.size()) {
-    const std::size_t right_begin = end;
-    const char32_t right = next_char(piece, &end);
-    if (!may_join(left, right) &&
-        (id_of_char(piece.substr(right_begin, end - right_begin), right) >= 0 ||
-         id_of_char(piece.substr(left_begin, right_begin - left_begin), left) >= 0)) {
-      encode_cached(piece.substr(begin, right_begin - begin), scratch, out);
-      begin = right_begin;
+  if (may_cut_) {
+    Char left = read(0);
+    for (std::size_t end = left.text.size(); end < piece.size();) {
+      const Char right = read(end);
+      if (may_cut(left, right)) {
+        encode_cached(piece.substr(begin, end - begin), scratch, out);
+        begin = end;
+      }
+      end += right.text.size();
+      left = right;
     }
-    left = right;
-    left_begin = right_begin;
   }
   encode_cached(piece.substr(begin), scratch, out);
 }
@@ -182,70 +195,93 @@ void Bpe::merge_short(BpeScratch& scratch) const {
   }
 }
 
+namespace {
+
 // Symbols as a linked list, candidates in a heap. A candidate is stale if the pair at its position
 // no longer merges into its token; it is then passed over.
+class HeapMerger {
+ public:
+  HeapMerger(const MergeTable& merges, BpeScratch& scratch)
+      : merges_(merges), symbols_(scratch.symbols), heap_(scratch.heap) {
+    const auto count = static_cast<std::int32_t>(scratch.ids.size());
+    symbols_.clear();
+    heap_.clear();
+    for (std::int32_t i = 0; i < count; ++i) {
+      const std::int32_t next = i + 1 < count ? i + 1 : -1;
+      symbols_.push_back({scratch.ids[static_cast<std::size_t>(i)], i - 1, next});
+    }
+    for (std::int32_t i = 0; i < count; ++i) {
+      add(i);
+    }
+    std::make_heap(heap_.begin(), heap_.end(), candidate_after);
+  }
+
+  void run() {
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), candidate_after);
+      const BpeScratch::Candidate top = heap_.back();
+      heap_.pop_back();
+      const auto at = static_cast<std::int32_t>(top.order & 0xFFFFFFFFU);
+      if (symbol(at).id >= 0 && merge_at(at).id == top.id) {
+        merge(at, top.id);
+      }
+    }
+  }
+
+  void store(std::vector<TokenId>* ids) {
+    ids->clear();
+    for (std::int32_t i = 0; i >= 0; i = symbol(i).next) {
+      ids->push_back(symbol(i).id);
+    }
+  }
+
+ private:
+  BpeScratch::Symbol& symbol(std::int32_t i) { return symbols_[static_cast<std::size_t>(i)]; }
+  Merge merge_at(std::int32_t i) {
+    const std::int32_t next = symbol(i).next;
+    return next < 0 ? Merge{} : merges_.find(symbol(i).id, symbol(next).id);
+  }
+  bool add(std::int32_t position) {
+    const Merge found = merge_at(position);
+    if (found.exists()) {
+      heap_.push_back(
+          {(std::uint64_t{found.rank} << 32) | static_cast<std::uint32_t>(position), found.id});
+    }
+    return found.exists();
+  }
+  void push(std::int32_t position) {
+    if (position >= 0 && add(position)) {
+      std::push_heap(heap_.begin(), heap_.end(), candidate_after);
+    }
+  }
+  void merge(std::int32_t at, TokenId id) {
+    const std::int32_t removed = symbol(at).next;
+    const std::int32_t next = symbol(removed).next;
+    symbol(removed).id = -1;
+    symbol(at).id = id;
+    symbol(at).next = next;
+    if (next >= 0) {
+      symbol(next).previous = at;
+    }
+    push(at);
+    push(symbol(at).previous);
+  }
+
+  const MergeTable& merges_;
+  std::vector<BpeScratch::Symbol>& symbols_;
+  std::vector<BpeScratch::Candidate>& heap_;
+};
+
+}  // namespace
+
 void Bpe::merge_long(BpeScratch& scratch) const {
-  std::vector<BpeScratch::Symbol>& symbols = scratch.symbols;
-  std::vector<BpeScratch::Candidate>& heap = scratch.heap;
   if (scratch.ids.size() > static_cast<std::size_t>(INT32_MAX)) {
     fail(ErrorKind::kUnsupported, "{}: a stretch of {} characters without a split is too long",
          place_, scratch.ids.size());
   }
-  const auto count = static_cast<std::int32_t>(scratch.ids.size());
-  symbols.clear();
-  heap.clear();
-  for (std::int32_t i = 0; i < count; ++i) {
-    symbols.push_back(
-        {scratch.ids[static_cast<std::size_t>(i)], i - 1, i + 1 < count ? i + 1 : -1});
-  }
-  const auto symbol = [&](std::int32_t i) -> BpeScratch::Symbol& {
-    return symbols[static_cast<std::size_t>(i)];
-  };
-  const auto merge_at = [&](std::int32_t i) {
-    const std::int32_t next = symbol(i).next;
-    return next < 0 ? Merge{} : merges_.find(symbol(i).id, symbol(next).id);
-  };
-  const auto candidate = [](std::int32_t position, const Merge& merge) {
-    return BpeScratch::Candidate{
-        (std::uint64_t{merge.rank} << 32) | static_cast<std::uint32_t>(position), merge.id};
-  };
-  for (std::int32_t i = 0; i + 1 < count; ++i) {
-    if (const Merge merge = merge_at(i); merge.exists()) {
-      heap.push_back(candidate(i, merge));
-    }
-  }
-  std::make_heap(heap.begin(), heap.end(), candidate_after);
-  const auto push = [&](std::int32_t position) {
-    if (const Merge merge = merge_at(position); merge.exists()) {
-      heap.push_back(candidate(position, merge));
-      std::push_heap(heap.begin(), heap.end(), candidate_after);
-    }
-  };
-  while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), candidate_after);
-    const BpeScratch::Candidate top = heap.back();
-    heap.pop_back();
-    const auto at = static_cast<std::int32_t>(top.order & 0xFFFFFFFFU);
-    if (symbol(at).id < 0 || merge_at(at).id != top.id) {
-      continue;
-    }
-    const std::int32_t removed = symbol(at).next;
-    const std::int32_t next = symbol(removed).next;
-    symbol(removed).id = -1;
-    symbol(at).id = top.id;
-    symbol(at).next = next;
-    if (next >= 0) {
-      symbol(next).previous = at;
-      push(at);
-    }
-    if (symbol(at).previous >= 0) {
-      push(symbol(at).previous);
-    }
-  }
-  scratch.ids.clear();
-  for (std::int32_t i = 0; i >= 0; i = symbol(i).next) {
-    scratch.ids.push_back(symbol(i).id);
-  }
+  HeapMerger merger(merges_, scratch);
+  merger.run();
+  merger.store(&scratch.ids);
 }
 
 }  // namespace cortiq::model::tokenizer

@@ -63,6 +63,10 @@ class Bpe {
   [[nodiscard]] const std::unordered_map<TokenId, std::string>& tokens() const { return tokens_; }
 
  private:
+  struct Char {
+    char32_t value;
+    std::string_view text;
+  };
   Bpe() = default;
   void parse_vocab(const JsonValue& value);
   void parse_merges(const JsonValue& value);
@@ -73,6 +77,7 @@ class Bpe {
 
   [[nodiscard]] bool stands_for_other_text(TokenId id) const;
   [[nodiscard]] bool may_join(char32_t left, char32_t right) const;
+  [[nodiscard]] bool may_cut(const Char& left, const Char& right) const;
   [[nodiscard]] TokenId id_of_char(std::string_view text, char32_t value) const;
   void encode_chars(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>* out) const;
   void encode_cached(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>* out) const;

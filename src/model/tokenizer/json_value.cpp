@@ -69,11 +69,13 @@ std::int64_t JsonValue::integer(std::int64_t low, std::int64_t high) const {
 const std::string& JsonValue::type() const { return (*this)["type"].string(); }
 
 void JsonValue::fail_input(const std::string& detail) const {
-  fail(ErrorKind::kInput, "{}: {}; the file is damaged or not a tokenizer.json", place_, detail);
+  fail(ErrorKind::kInput, "{}{} {}; the file is damaged or not a tokenizer.json", place_,
+       place_.ends_with(':') ? "" : ":", detail);
 }
 
 void JsonValue::refuse(const std::string& detail) const {
-  fail(ErrorKind::kUnsupported, "{}: {}; this tokenizer cannot be used here", place_, detail);
+  fail(ErrorKind::kUnsupported, "{}{} {}; this tokenizer cannot be used here", place_,
+       place_.ends_with(':') ? "" : ":", detail);
 }
 
 }  // namespace cortiq::model::tokenizer
