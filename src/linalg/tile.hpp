@@ -20,29 +20,17 @@ CORTIQ_INLINE void multiply_slivers(std::int64_t depth, const typename K::Scalar
     CORTIQ_UNROLL
     for (int v = 0; v < N; ++v) sum[r][v] = K::zero();
   }
-  const auto step = [&](const typename K::Scalar* ap, const typename K::Scalar* bp)
-      __attribute__((always_inline)) {
+  // Not unrolled by hand: GCC 12 then renames sums between steps and spills some of them.
+  for (std::int64_t p = 0; p < depth; ++p) {
     typename K::V row[N];
     CORTIQ_UNROLL
-    for (int v = 0; v < N; ++v) row[v] = K::load(bp + v * K::kLanes);
+    for (int v = 0; v < N; ++v) row[v] = K::load(b + v * K::kLanes);
     CORTIQ_UNROLL
     for (int r = 0; r < R; ++r) {
-      const typename K::V x = K::splat(ap[r]);
+      const typename K::V x = K::splat(a[r]);
       CORTIQ_UNROLL
       for (int v = 0; v < N; ++v) sum[r][v] = K::fma(x, row[v], sum[r][v]);
     }
-  };
-  std::int64_t p = 0;
-  for (; p + 4 <= depth; p += 4) {
-    step(a, b);
-    step(a + K::kRows, b + kColumns<K>);
-    step(a + 2 * K::kRows, b + 2 * kColumns<K>);
-    step(a + 3 * K::kRows, b + 3 * kColumns<K>);
-    a += 4 * K::kRows;
-    b += 4 * kColumns<K>;
-  }
-  for (; p < depth; ++p) {
-    step(a, b);
     a += K::kRows;
     b += kColumns<K>;
   }
@@ -50,31 +38,34 @@ CORTIQ_INLINE void multiply_slivers(std::int64_t depth, const typename K::Scalar
 
 /// How a finished sum enters C: beta*C + alpha*sum in the type of the operands.
 template <typename K>
-struct ScaleStore {
+class ScaleStore {
+ public:
   using Out = typename K::Scalar;
   using Args = BlockArgs<Out, Out>;
-  static CORTIQ_INLINE void vector(const Args& g, Out* c, typename K::V sum) {
-    const typename K::V alpha = K::splat(g.alpha);
-    if (g.beta == Out(0)) {
-      K::store(c, K::mul(alpha, sum));
-    } else {
-      K::store(c, K::fma(alpha, sum, K::mul(K::splat(g.beta), K::load(c))));
-    }
+  explicit CORTIQ_INLINE ScaleStore(const Args& g)
+      : alpha_(K::splat(g.alpha)), beta_(K::splat(g.beta)), overwrite_(g.beta == Out(0)) {}
+  CORTIQ_INLINE void vector(Out* c, typename K::V sum) const {
+    K::store(c, overwrite_ ? K::mul(alpha_, sum) : K::fma(alpha_, sum, K::mul(beta_, K::load(c))));
   }
-  static CORTIQ_INLINE void scalar(const Args& g, Out* c, Out sum) {
-    *c = g.beta == Out(0) ? g.alpha * sum : K::fma1(g.alpha, sum, g.beta * *c);
+  CORTIQ_INLINE void scalar(const Args& g, Out* c, Out sum) const {
+    *c = overwrite_ ? g.alpha * sum : K::fma1(g.alpha, sum, g.beta * *c);
   }
+
+ private:
+  typename K::V alpha_;
+  typename K::V beta_;
+  bool overwrite_;
 };
 
 /// How a finished f32 sum enters an f64 C: C + sum.
 template <typename K>
-struct WidenStore {
+class WidenStore {
+ public:
   using Out = double;
   using Args = BlockArgs<float, double>;
-  static CORTIQ_INLINE void vector(const Args&, double* c, typename K::V sum) {
-    K::add_f64(c, sum);
-  }
-  static CORTIQ_INLINE void scalar(const Args&, double* c, float sum) {
+  explicit CORTIQ_INLINE WidenStore(const Args&) {}
+  CORTIQ_INLINE void vector(double* c, typename K::V sum) const { K::add_f64(c, sum); }
+  CORTIQ_INLINE void scalar(const Args&, double* c, float sum) const {
     *c += static_cast<double>(sum);
   }
 };
@@ -96,11 +87,13 @@ template <typename K, typename Store>
 CORTIQ_INLINE void whole_tile(const typename Store::Args& g, const Tile<K, Store>& t) {
   typename K::V sum[K::kRows][K::kVectors];
   multiply_slivers<K>(t.depth, t.a, t.b, sum);
+  const Store store(g);
+  const std::int64_t stride = g.stride;
   CORTIQ_UNROLL
   for (int r = 0; r < K::kRows; ++r) {
     CORTIQ_UNROLL
     for (int v = 0; v < K::kVectors; ++v) {
-      Store::vector(g, t.c + r * g.stride + v * K::kLanes, sum[r][v]);
+      store.vector(t.c + r * stride + v * K::kLanes, sum[r][v]);
     }
   }
 }
@@ -123,13 +116,14 @@ void partial_tile(const typename Store::Args& g, const Tile<K, Store>& t) {
     CORTIQ_UNROLL
     for (int v = 0; v < N; ++v) K::store(values + r * kWidth + v * K::kLanes, sum[r][v]);
   }
+  const Store store(g);
   for (std::int64_t r = 0; r < t.rows; ++r) {
     std::int64_t first = 0;
     std::int64_t last = t.cols;
     if (g.region == Region::kUpper && t.offset + r > 0) first = t.offset + r;
     if (g.region == Region::kLower && t.offset + r + 1 < last) last = t.offset + r + 1;
     typename Store::Out* c = t.c + r * g.stride;
-    for (std::int64_t j = first; j < last; ++j) Store::scalar(g, c + j, values[r * kWidth + j]);
+    for (std::int64_t j = first; j < last; ++j) store.scalar(g, c + j, values[r * kWidth + j]);
   }
 }
 
@@ -156,6 +150,17 @@ CORTIQ_INLINE void cut_depth(const typename Store::Args& g, std::int64_t row, st
   }
 }
 
+/// C is updated after the whole depth: its lines arrive meanwhile. (Fetching one tile ahead is
+/// slower: rows a power of two apart share cache sets.)
+template <typename K, typename Store>
+CORTIQ_INLINE void prefetch_tile(const typename Store::Args& g, const Tile<K, Store>& t) {
+  CORTIQ_UNROLL
+  for (int r = 0; r < K::kRows; ++r) {
+    __builtin_prefetch(t.c + r * g.stride, 0);
+    __builtin_prefetch(t.c + r * g.stride + t.cols - 1, 0);
+  }
+}
+
 /// All tiles of a block. Columns outside, rows inside: a sliver of B stays in the first-level cache
 /// while the block of A streams from the second.
 template <typename K, typename Store>
@@ -172,14 +177,7 @@ void multiply_block(const typename Store::Args& g) {
       const bool bottom_left = inside(g.region, t.offset + rows - 1);
       if (!top_right && !bottom_left) continue;
       cut_depth<K, Store>(g, row, col, t);
-      // The next tile below is written soon: fetch its lines while this one is computed.
-      if (row + 2 * kTileRows <= g.rows) {
-        CORTIQ_UNROLL
-        for (int r = 0; r < K::kRows; ++r) {
-          __builtin_prefetch(t.c + (kTileRows + r) * g.stride, 1);
-          __builtin_prefetch(t.c + (kTileRows + r) * g.stride + cols - 1, 1);
-        }
-      }
+      if (rows == kTileRows) prefetch_tile<K, Store>(g, t);
       if (rows == kTileRows && cols == kTileCols && top_right && bottom_left) {
         whole_tile<K, Store>(g, t);
       } else if (cols <= K::kLanes) {
