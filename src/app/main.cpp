@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "cortiq/app/run.hpp"
+
+int main(int argc, char** argv) { return cortiq::app::run(argc, argv); }

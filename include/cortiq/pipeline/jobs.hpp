@@ -1,0 +1,54 @@
+// jobs.hpp: the jobs behind the commands. Each throws Error; none prints to stdout.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cortiq/cmf/dtype.hpp"
+#include "cortiq/model/score.hpp"
+#include "cortiq/pipeline/context.hpp"
+#include "cortiq/pipeline/options.hpp"
+#include "cortiq/pipeline/report.hpp"
+
+namespace cortiq::pipeline {
+
+/// INPUT stem + "-" + codec + ".cmf", beside the input (a folder: beside the folder).
+[[nodiscard]] std::filesystem::path derived_output(const std::filesystem::path& input,
+                                                   std::string_view codec);
+
+/// GPTQ end to end. With options.dry_run the plan is logged and nothing is written.
+RunReport run_gptq(const GptqOptions& options, Context& context);
+/// Rounding only.
+RunReport run_quantize(const QuantizeOptions& options, Context& context);
+
+/// Hugging Face folder -> CMF file with float weights. Returns bytes written.
+std::uint64_t run_convert(const std::filesystem::path& folder, const std::filesystem::path& output,
+                          cmf::DType dtype, Context& context);
+
+struct JudgeOptions {
+  std::filesystem::path text;
+  std::int64_t window = 256;
+  std::int64_t stride = 0;  ///< 0 = window
+  std::int64_t tokens = 0;  ///< 0 = all
+  Bos bos = Bos::kOff;
+};
+[[nodiscard]] model::Perplexity run_perplexity(const std::filesystem::path& model,
+                                               const JudgeOptions& options, Context& context);
+[[nodiscard]] model::Divergence run_divergence(const std::filesystem::path& base,
+                                               const std::filesystem::path& test,
+                                               const JudgeOptions& options, Context& context);
+
+struct CaptureResult {
+  std::int64_t entries = 0;
+  std::int64_t tokens = 0;
+  std::int64_t windows = 0;
+};
+/// Runs the calibration forward and writes a CMFHESS1 file with the Hessian of every linear input.
+CaptureResult run_capture(const std::filesystem::path& model, const std::filesystem::path& output,
+                          const CalibrationOptions& options, const std::string& profile_codec,
+                          Context& context);
+
+}  // namespace cortiq::pipeline

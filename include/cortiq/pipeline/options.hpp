@@ -1,0 +1,64 @@
+// options.hpp: everything a GPTQ run can be told (cli.md sections 1 and 6).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cortiq/calib/corpus.hpp"
+#include "cortiq/gptq/options.hpp"
+#include "cortiq/pipeline/selection.hpp"
+
+namespace cortiq::pipeline {
+
+enum class Bos { kOff, kOn, kAuto };
+
+struct CalibrationOptions {
+  std::vector<calib::SourceSpec> sources;  ///< empty: the built-in corpus
+  std::int64_t tokens = 0;                 ///< 0: 32768, or 131072 for a q2tp profile
+  std::int64_t window = 0;  ///< 0: 2048 or the model's max_position_embeddings if less
+  Bos bos = Bos::kOff;
+  std::optional<std::filesystem::path>
+      calib_model;  ///< the forward runs on this file instead of the input
+  std::optional<std::filesystem::path>
+      spill_folder;  ///< hidden states go there; default: memory, or beside the output
+  std::optional<double> memory_gb;  ///< budget; default 85 % of what is available
+};
+
+struct GptqOptions {
+  std::filesystem::path input;
+  std::filesystem::path output;  ///< empty: derived from input and codec
+  SelectionOptions selection;
+  CalibrationOptions calibration;
+  std::optional<std::filesystem::path> hessians;
+  bool hessians_force = false;
+  bool allow_missing_hessians = false;
+  bool allow_few_tokens = false;
+  std::int64_t max_missed = 0;
+  double lambda = 0.01;
+  gptq::Order order = gptq::Order::kGroup;
+  gptq::Rung rung = gptq::Rung::kSim;
+  gptq::LadderFit ladder = gptq::LadderFit::kFit;
+  bool q2tp_debias = true;
+  bool q4tp_debias = false;
+  bool sanitize = false;
+  bool dry_run = false;
+  std::vector<std::filesystem::path> reports;  ///< .json or .html
+  std::optional<std::filesystem::path>
+      perplexity_text;  ///< --ppl: judge input and output on this text
+};
+
+struct QuantizeOptions {
+  std::filesystem::path input;
+  std::filesystem::path output;
+  SelectionOptions selection;
+  float q1s_keep = 0.01F;
+  bool sanitize = false;
+  bool dry_run = false;
+};
+
+inline constexpr std::int64_t kLeastQ2tpTokens = 32768;
+
+}  // namespace cortiq::pipeline

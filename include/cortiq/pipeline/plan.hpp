@@ -1,0 +1,67 @@
+// plan.hpp: what a run will do, before it does it: codecs, groups, sizes, memory. No side effects.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cortiq/calib/hessian_cache.hpp"
+#include "cortiq/cmf/writer.hpp"
+#include "cortiq/model/forward.hpp"
+#include "cortiq/pipeline/context.hpp"
+#include "cortiq/pipeline/options.hpp"
+
+namespace cortiq::pipeline {
+
+/// Candidates that read one input and so share one Hessian and one fold.
+struct GroupPlan {
+  std::int64_t layer = 0;
+  model::Role role = model::Role::kIn;
+  std::int64_t expert = -1;
+  std::int64_t width = 0;
+  std::vector<std::string> readers;        ///< every tensor that reads the input, candidates or not
+  std::vector<std::size_t> tensors;        ///< candidates: indexes into Source::tensors()
+  std::optional<std::size_t> cache_entry;  ///< where a cache serves it
+};
+
+struct MemoryPlan {
+  std::uint64_t hidden_states = 0;
+  std::uint64_t layer_weights = 0;
+  std::uint64_t hessians = 0;  ///< of the widest layer
+  std::uint64_t solve = 0;     ///< fold and sweep of the widest group
+  std::uint64_t budget = 0;
+  bool spill_hidden = false;
+  [[nodiscard]] std::uint64_t total() const {
+    return (spill_hidden ? 0 : hidden_states) + layer_weights + hessians + solve;
+  }
+};
+
+struct Plan {
+  std::vector<TensorChoice> choices;       ///< per tensor of the source
+  std::vector<cmf::PlannedTensor> output;  ///< same order
+  std::vector<GroupPlan> groups;           ///< in execution order
+  std::vector<std::size_t> ungrouped;      ///< candidates that no input group or cache entry serves
+  std::uint64_t output_bytes = 0;
+  std::uint64_t input_bytes = 0;
+  std::int64_t tokens = 0;
+  std::int64_t window = 0;
+  MemoryPlan memory;
+};
+
+/// Codec choice and output sizes (variable-size codecs are encoded once to learn their size).
+[[nodiscard]] Plan plan_tensors(const cmf::Source& source, const SelectionOptions& selection,
+                                float q1s_keep, bool sanitize, Context& context);
+/// Groups of the candidates by the model's structure.
+void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model::Arch& arch);
+/// Groups of the candidates by the entries of a cache.
+void plan_groups_by_cache(Plan& plan, const cmf::Source& source, const calib::HessianCache& cache);
+/// Memory of the run; decides about spilling hidden states. Throws Error{kRefused} if it cannot fit
+/// in the budget.
+void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* forward,
+                 std::int64_t tokens, const CalibrationOptions& options);
+/// Human-readable plan.
+[[nodiscard]] std::vector<std::string> plan_lines(const Plan& plan, const cmf::Source& source);
+
+}  // namespace cortiq::pipeline

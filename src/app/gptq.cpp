@@ -1,0 +1,230 @@
+// cortiq-quant gptq: calibrate and quantize.
+#include "command.hpp"
+#include "cortiq/pipeline/jobs.hpp"
+#include "model_options.hpp"
+
+namespace cortiq::app {
+namespace {
+
+struct Arguments {
+  pipeline::GptqOptions options;
+  SelectionArguments selection;
+  CalibrationArguments calibration;
+  std::string order = "group";
+  std::string rung = "sim";
+  std::string ladder = "fit";
+  bool act_order = false;
+  std::string rule = "placed";
+  std::vector<std::string> rule_tensors;
+  std::string q2tp_debias = "on";
+  std::string skip;
+  const CLI::App* command = nullptr;
+
+  [[nodiscard]] bool given(const std::string& option) const { return command->count(option) > 0; }
+};
+
+bool parse_switch(const std::string& option, const std::string& text) {
+  if (text == "on" || text == "true" || text == "1") return true;
+  if (text == "off" || text == "false" || text == "0") return false;
+  fail(ErrorKind::kUsage, "{} {}: expected on or off", option, text);
+}
+
+std::vector<std::string> split_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+void parse_order(const Arguments& arguments, pipeline::GptqOptions& options) {
+  if (arguments.act_order && arguments.given("--order") && arguments.order != "act") {
+    fail(ErrorKind::kUsage,
+         "--act-order means --order act and contradicts --order {}; give only one",
+         arguments.order);
+  }
+  const bool act = arguments.act_order || arguments.order == "act";
+  if (act && (arguments.given("--rung") || arguments.given("--ladder"))) {
+    fail(ErrorKind::kUsage,
+         "--order act fixes rungs and ladders beforehand, so --rung and --ladder have no effect "
+         "with it; "
+         "leave them out or use --order group");
+  }
+  options.order = act                            ? gptq::Order::kAct
+                  : arguments.order == "natural" ? gptq::Order::kNatural
+                                                 : gptq::Order::kGroup;
+  options.rung = arguments.rung == "diag" ? gptq::Rung::kDiag : gptq::Rung::kSim;
+  options.ladder =
+      arguments.ladder == "converter" ? gptq::LadderFit::kConverter : gptq::LadderFit::kFit;
+}
+
+void parse_q2tp(const Arguments& arguments, pipeline::GptqOptions& options) {
+  const bool q2tp_possible =
+      options.selection.profile == codec::Codec::kQ2tp ||
+      std::any_of(
+          options.selection.overrides.begin(), options.selection.overrides.end(),
+          [](const codec::TensorOverride& entry) { return entry.codec == codec::Codec::kQ2tp; });
+  for (const char* option : {"--q2tp-rule", "--q2tp-rule-tensor", "--q2tp-debias"}) {
+    if (arguments.given(option) && !q2tp_possible) {
+      fail(
+          ErrorKind::kUsage,
+          "{}: has an effect only where a tensor gets q2tp (--codec q2tp or --tensor-quant …=q2tp)",
+          option);
+    }
+  }
+  options.selection.rule = pipeline::parse_rule(arguments.rule);
+  for (const std::string& text : arguments.rule_tensors) {
+    options.selection.rule_overrides.push_back(pipeline::parse_rule_override(text));
+  }
+  options.q2tp_debias = parse_switch("--q2tp-debias", arguments.q2tp_debias);
+}
+
+pipeline::GptqOptions parse(const Arguments& arguments) {
+  pipeline::GptqOptions options = arguments.options;
+  options.selection = parse_selection(arguments.selection);
+  const codec::Codec profile = options.selection.profile;
+  if (profile != codec::Codec::kQ4tp && profile != codec::Codec::kQ2tp) {
+    fail(ErrorKind::kUsage,
+         "--codec {}: gptq writes q4tp or q2tp; `cortiq-quant quantize --codec {}` rounds to it "
+         "without "
+         "calibration",
+         arguments.selection.codec, arguments.selection.codec);
+  }
+  options.calibration = parse_calibration(arguments.calibration);
+  options.calibration.memory_gb = arguments.options.calibration.memory_gb;
+  options.calibration.calib_model = arguments.options.calibration.calib_model;
+  parse_order(arguments, options);
+  parse_q2tp(arguments, options);
+  if (arguments.given("--skip")) {
+    options.selection.skip = split_commas(arguments.skip);
+    options.selection.skip_given = true;
+  }
+  options.lambda = std::max(options.lambda, 0.0);
+  if (!options.hessians) {
+    for (const char* option : {"--hessians-force", "--allow-missing-hessians"}) {
+      if (arguments.given(option))
+        fail(ErrorKind::kUsage, "{}: has an effect only together with --hessians", option);
+    }
+  }
+  return options;
+}
+
+void log_table(const pipeline::RunReport& report, Log& log) {
+  for (const std::string& line : pipeline::closing_table(report)) log.info("{}", line);
+}
+
+int execute(const Arguments& arguments, const CommonOptions& common) {
+  const pipeline::GptqOptions options = parse(arguments);
+  Session session(common);
+  const pipeline::RunReport report = pipeline::run_gptq(options, session.context());
+  if (options.dry_run) {
+    session.context().log.info("dry run: nothing was written; the output would be {}",
+                               report.output);
+    return 0;
+  }
+  log_table(report, session.context().log);
+  print(fmt::format("✓ wrote {}\n", report.output));
+  const std::int64_t missed = report.missed_count();
+  if (missed > options.max_missed && !(options.allow_missing_hessians && options.hessians)) {
+    fail(ErrorKind::kRefused,
+         "{}: was written, but {} tensors that should have been quantized with GPTQ were only "
+         "rounded "
+         "(allowed: --max-missed {}); they are listed above and in the report",
+         report.output, missed, options.max_missed);
+  }
+  return 0;
+}
+
+void add_sweep_options(CLI::App& command, Arguments& a) {
+  command
+      .add_option("--lambda", a.options.lambda,
+                  "Relative damping of the Hessian (negative counts as 0)")
+      ->check(CLI::Range(-1e9, 1e9));
+  command.add_option("--order", a.order, "Order of the columns: natural, group, act")
+      ->check(CLI::IsMember({"natural", "group", "act"}));
+  command.add_flag("--act-order", a.act_order, "The same as --order act");
+  command.add_option("--rung", a.rung, "Choice of a group's scale: diag or sim")
+      ->check(CLI::IsMember({"diag", "sim"}));
+  command.add_option("--ladder", a.ladder, "Placement of a row's scale ladder: converter or fit")
+      ->check(CLI::IsMember({"converter", "fit"}));
+  command.add_option("--q2tp-rule", a.rule, "q2tp ladders: placed (full) or cortiq (absmax)");
+  command
+      .add_option("--q2tp-rule-tensor", a.rule_tensors,
+                  "PATTERN=RULE for single tensors; first match wins")
+      ->type_name("PATTERN=RULE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--q2tp-debias", a.q2tp_debias,
+                     "Rescale q2tp rows so that they do not shrink: on or off");
+  command.add_flag("--q4tp-debias", a.options.q4tp_debias, "Rescale q4tp rows too");
+}
+
+void add_policy_options(CLI::App& command, Arguments& a) {
+  command.add_option(
+      "--skip", a.skip,
+      "Comma list of substrings of names that are only rounded (default embed_tokens,lm_head)");
+  command
+      .add_option("--include", a.options.selection.include,
+                  "Only tensors that match a GLOB are GPTQ candidates")
+      ->type_name("GLOB")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--hessians", a.options.hessians,
+                     "CMFHESS1 cache: used if it exists, else written");
+  command.add_flag("--hessians-force", a.options.hessians_force,
+                   "Use a cache although it belongs to another model or text");
+  command.add_flag("--allow-missing-hessians", a.options.allow_missing_hessians,
+                   "Round the tensors that a cache lacks");
+  command
+      .add_option("--max-missed", a.options.max_missed,
+                  "Candidates that may end up rounded before the exit code is 3")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  command.add_flag("--allow-few-tokens", a.options.allow_few_tokens,
+                   "Allow q2tp with fewer than 32768 tokens");
+  command.add_flag("--sanitize", a.options.sanitize,
+                   "Set NaN and infinite weights to zero instead of stopping");
+  command
+      .add_option("--mem-gb", a.options.calibration.memory_gb,
+                  "Memory budget in GB (default 85 % of what is free)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--calib-model", a.options.calibration.calib_model,
+                     "Run the calibration forward on this model instead of INPUT");
+}
+
+}  // namespace
+
+void add_gptq(CLI::App& app, const CommonOptions& common, Action& action) {
+  CLI::App* command = app.add_subcommand("gptq", "Quantize a model with GPTQ to q4tp or q2tp");
+  const auto arguments = std::make_shared<Arguments>();
+  arguments->command = command;
+  command
+      ->add_option("INPUT", arguments->options.input,
+                   "CMF file (shard 1 opens all) or Hugging Face folder")
+      ->required();
+  command->add_option("--output", arguments->options.output,
+                      "Output file (default: INPUT-CODEC.cmf)");
+  command->add_option("--codec", arguments->selection.codec,
+                      "q4tp or q2tp (2 bits for gate and up, 4 for the rest)");
+  add_selection(*command, arguments->selection);
+  add_calibration(*command, arguments->calibration);
+  add_sweep_options(*command, *arguments);
+  add_policy_options(*command, *arguments);
+  command
+      ->add_option("--report", arguments->options.reports,
+                   "Report FILE.json or FILE.html; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--ppl", arguments->options.perplexity_text,
+                   "Perplexity of input and output on this text (windows of 256)")
+      ->check(CLI::ExistingFile);
+  command->add_flag("--dry-run", arguments->options.dry_run, "Show the plan, do nothing");
+  command->callback([arguments, &common, &action] {
+    action = [arguments, &common] { return execute(*arguments, common); };
+  });
+}
+
+}  // namespace cortiq::app

@@ -1,0 +1,149 @@
+#include "cortiq/app/run.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "command.hpp"
+
+extern char** environ;
+
+namespace cortiq::app {
+namespace {
+
+int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kUsage:
+      return 2;
+    case ErrorKind::kRefused:
+      return 3;
+    case ErrorKind::kInterrupted:
+      return 130;
+    default:
+      return 1;
+  }
+}
+
+void report_error(const std::string& message) {
+  std::fprintf(stderr, "cortiq-quant: error: %s\n", message.c_str());
+}
+
+extern "C" void handle_signal(int) { process_interrupt().request(); }
+
+/// Variables of the existing tool that this program does not read, and the option that replaces
+/// each.
+struct Replaced {
+  const char* variable;
+  const char* option;
+};
+constexpr Replaced kReplaced[] = {
+    {"CMF_GPTQ_SKIP", "--skip"},
+    {"CMF_GPTQ_MEM_GB", "--mem-gb"},
+    {"CMF_GPTQ_ALLOW_RTN", "--max-missed or --allow-missing-hessians"},
+    {"CMF_ENCODE_THREADS", "--threads"},
+    {"CMF_GPTQ_CALIB", "--calib-model"},
+};
+
+void warn_environment(const CommonOptions& common) {
+  if (common.quiet) return;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text(*entry);
+    if (!text.starts_with("CMF_")) continue;
+    const std::string name = text.substr(0, text.find('='));
+    const char* option = nullptr;
+    for (const Replaced& replaced : kReplaced) {
+      if (name == replaced.variable) option = replaced.option;
+    }
+    std::fprintf(stderr,
+                 "cortiq-quant: warning: the environment variable %s has no effect here%s%s\n",
+                 name.c_str(), option != nullptr ? "; use " : "", option != nullptr ? option : "");
+  }
+}
+
+void add_common(CLI::App& app, CommonOptions& common) {
+  app.add_option("--threads", common.threads,
+                 "Worker threads (0 = all cores); never changes a result")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--simd", common.simd, "Kernels to use: auto, portable, avx2, avx512")
+      ->check(CLI::IsMember({"auto", "portable", "avx2", "avx512"}));
+  app.add_flag("--quiet", common.quiet, "Only warnings and errors");
+  app.add_flag("--verbose", common.verbose, "Also details");
+  app.add_flag("--json-log", common.json_log, "Log and progress as JSON lines on stderr");
+}
+
+int run_checked(const Action& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    report_error(error.what());
+    return exit_code(error.kind());
+  } catch (const std::bad_alloc&) {
+    report_error("out of memory; close other programs, lower --tokens or --mem-gb");
+    return 1;
+  }
+}
+
+}  // namespace
+
+Interrupt& process_interrupt() {
+  static Interrupt interrupt;
+  return interrupt;
+}
+
+Session::Session(const CommonOptions& options)
+    : log_(options.json_log ? LogStyle::kJson : LogStyle::kText, options.quiet ? LogLevel::kWarning
+                                                                 : options.verbose
+                                                                     ? LogLevel::kDebug
+                                                                     : LogLevel::kInfo),
+      pool_(options.threads, try_parse_simd(options.simd).value_or(detect_simd())),
+      context_{pool_, log_, process_interrupt()} {
+  if (options.simd != "auto" && pool_.simd() != *try_parse_simd(options.simd)) {
+    fail(ErrorKind::kUsage,
+         "--simd {}: this processor or build has no {} kernels; the best it has is {}",
+         options.simd, options.simd, simd_name(detect_simd()));
+  }
+}
+
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    fail(ErrorKind::kIo, "standard output cannot be written");
+  }
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("GPTQ quantizer for CMF language models");
+  app.name("cortiq-quant");
+  app.set_version_flag("--version", "cortiq-quant " CORTIQ_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+  CommonOptions common;
+  add_common(app, common);
+  Action action;
+  add_gptq(app, common, action);
+  add_quantize(app, common, action);
+  add_convert(app, common, action);
+  add_inspect(app, common, action);
+  add_verify(app, common, action);
+  add_ppl(app, common, action);
+  add_kld(app, common, action);
+  add_hessians(app, common, action);
+  add_devices(app, common, action);
+  const int parsed = run_checked([&] {
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      const int code = app.exit(error, std::cout, std::cerr);
+      return code == 0 ? -1 : 2;
+    }
+    return 0;
+  });
+  if (parsed != 0) return parsed < 0 ? 0 : parsed;
+  std::signal(SIGINT, handle_signal);
+  std::signal(SIGTERM, handle_signal);
+  std::signal(SIGPIPE, SIG_IGN);
+  warn_environment(common);
+  return run_checked(action);
+}
+
+}  // namespace cortiq::app

@@ -1,0 +1,208 @@
+// The checks and the plan of a GPTQ run: all that can be known before the work starts.
+#include <algorithm>
+
+#include "cortiq/support/memory.hpp"
+#include "gptq_run.hpp"
+
+namespace cortiq::pipeline {
+namespace fs = std::filesystem;
+
+GptqRun::GptqRun(const GptqOptions& options, Context& context)
+    : options_(options), context_(context) {}
+
+void GptqRun::prepare() {
+  open_models();
+  check_paths();
+  plan_ = plan_tensors(*source_, options_.selection, 0.01F, options_.sanitize, context_);
+  const bool any =
+      std::any_of(plan_.choices.begin(), plan_.choices.end(),
+                  [](const TensorChoice& choice) { return choice.action == Action::kGptq; });
+  if (!any) {
+    fail(ErrorKind::kRefused,
+         "{}: no tensor can be quantized with GPTQ (float matrices with a q4tp or q2tp codec, "
+         "outside the "
+         "skip list); `cortiq-quant inspect` shows the tensors, `quantize` rounds without "
+         "calibration",
+         source_->path().string());
+  }
+  open_cache();
+  if (cache_) {
+    if (!options_.calibration.sources.empty()) {
+      context_.log.info("the Hessians come from {}; no forward pass is run",
+                        cache_->path().string());
+    }
+    plan_groups_by_cache(plan_, *source_, *cache_);
+  } else {
+    const cmf::Source& runs_on = calib_source_ ? *calib_source_ : *source_;
+    forward_ = std::make_unique<model::Forward>(runs_on, context_.pool);
+    input_ = load_calibration(runs_on, forward_->arch(), options_.calibration,
+                              is_q2tp_profile(options_.selection), options_.allow_few_tokens,
+                              context_.log);
+    log_sources(*input_, context_.log);
+    plan_groups_by_structure(plan_, *source_, forward_->arch());
+  }
+  check_missing();
+  plan_memory(plan_, *source_, forward_.get(), input_ ? input_->corpus.windows.tokens() : 0,
+              options_.calibration);
+  log_plan();
+}
+
+void GptqRun::open_models() {
+  source_ = open_source(options_.input);
+  if (const std::string reason = refusal_to_quantize(*source_); !reason.empty()) {
+    fail(ErrorKind::kUnsupported, "{}: {}", options_.input.string(), reason);
+  }
+  if (options_.calibration.calib_model)
+    calib_source_ = open_source(*options_.calibration.calib_model);
+  output_ = options_.output.empty()
+                ? derived_output(options_.input, codec::codec_name(options_.selection.profile))
+                : options_.output;
+  report_.command = "gptq";
+  report_.input = options_.input.string();
+  report_.output = output_.string();
+  report_.codec = codec::codec_name(options_.selection.profile);
+  report_.options = options_json(options_);
+}
+
+void GptqRun::check_paths() {
+  std::vector<fs::path> inputs = source_->files();
+  if (calib_source_) {
+    const auto more = calib_source_->files();
+    inputs.insert(inputs.end(), more.begin(), more.end());
+  }
+  for (const auto& source : options_.calibration.sources) {
+    if (!source.path.empty()) inputs.push_back(source.path);
+  }
+  if (options_.perplexity_text) inputs.push_back(*options_.perplexity_text);
+  std::vector<fs::path> results{output_};
+  for (const fs::path& report : options_.reports) {
+    check_report_path(report);
+    results.push_back(report);
+  }
+  if (options_.hessians) {
+    check_output_path(*options_.hessians, inputs);
+    inputs.push_back(*options_.hessians);
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    check_output_path(results[i], inputs);
+    for (std::size_t j = 0; j < i; ++j) {
+      if (fs::weakly_canonical(results[i]) == fs::weakly_canonical(results[j])) {
+        fail(ErrorKind::kUsage, "{} is named as two outputs; choose different files",
+             results[i].string());
+      }
+    }
+    if (options_.hessians &&
+        fs::weakly_canonical(results[i]) == fs::weakly_canonical(*options_.hessians)) {
+      fail(ErrorKind::kUsage,
+           "{} is named both as Hessian cache and as output; choose different files",
+           results[i].string());
+    }
+  }
+}
+
+void GptqRun::open_cache() {
+  if (!options_.hessians || !fs::exists(*options_.hessians)) return;
+  cache_.emplace(calib::HessianCache::open(*options_.hessians));
+  check_cache_identity(*cache_);
+  report_.hessians = "cache " + cache_->sha256();
+}
+
+void GptqRun::check_cache_identity(const calib::HessianCache& cache) {
+  const auto cached = cache.identity();
+  if (!cached) {
+    add_warning(
+        fmt::format("{}: has no identity file beside it, so it cannot be checked that these "
+                    "Hessians belong to this "
+                    "model and text",
+                    cache.path().string()));
+    return;
+  }
+  const cmf::Source& runs_on = calib_source_ ? *calib_source_ : *source_;
+  calib::CacheIdentity wanted = *cached;
+  wanted.model_hash = model_identity(runs_on, context_.pool);
+  if (!runs_on.vocab().empty()) wanted.tokenizer_hash = tokenizer_identity(runs_on);
+  if (!options_.calibration.sources.empty() || options_.calibration.tokens > 0 ||
+      options_.calibration.window > 0) {
+    // The person names a corpus or a budget: then the cache must have been made from it.
+    const model::Arch arch = model::read_arch(runs_on);
+    const CalibrationInput input =
+        load_calibration(runs_on, arch, options_.calibration, is_q2tp_profile(options_.selection),
+                         true, context_.log);
+    wanted = cache_identity(input, wanted.model_hash);
+  }
+  const auto differences = calib::identity_differences(wanted, *cached);
+  if (differences.empty()) {
+    report_.tokens_used = cached->tokens;
+    report_.window = cached->window;
+    report_.sources = cached->sources;
+    if (is_q2tp_profile(options_.selection) && cached->tokens + 1 < kLeastQ2tpTokens &&
+        !options_.allow_few_tokens) {
+      fail(ErrorKind::kRefused,
+           "{}: was made from {} tokens and q2tp needs at least {}; capture more, or force it with "
+           "--allow-few-tokens",
+           cache.path().string(), cached->tokens, kLeastQ2tpTokens);
+    }
+    return;
+  }
+  const std::string text = fmt::format("{}: the Hessians belong to another run: {}",
+                                       cache.path().string(), fmt::join(differences, "; "));
+  if (!options_.hessians_force) {
+    fail(ErrorKind::kRefused,
+         "{}. Remove the file to capture anew, name another --hessians file, or use it all the "
+         "same with "
+         "--hessians-force",
+         text);
+  }
+  add_warning(text);
+}
+
+void GptqRun::check_missing() {
+  if (plan_.ungrouped.empty()) return;
+  std::string names;
+  for (std::size_t i = 0; i < plan_.ungrouped.size() && i < 40; ++i) {
+    names += (i == 0 ? "" : ", ") + source_->tensors()[plan_.ungrouped[i]].name;
+  }
+  const std::string text =
+      fmt::format("{} candidates have no Hessian{}: {}{}", plan_.ungrouped.size(),
+                  cache_ ? " in " + cache_->path().string() : "", names,
+                  plan_.ungrouped.size() > 40 ? ", …" : "");
+  if (cache_ && !options_.allow_missing_hessians) {
+    fail(ErrorKind::kRefused,
+         "{}. Capture them again, or round these tensors with --allow-missing-hessians", text);
+  }
+  add_warning(text + "; they are rounded");
+}
+
+void GptqRun::log_plan() {
+  std::size_t candidates = 0;
+  for (const GroupPlan& group : plan_.groups) candidates += group.tensors.size();
+  context_.log.info("plan: GPTQ ({}) of {} matrices that share {} inputs; {} without a Hessian",
+                    report_.codec, candidates, plan_.groups.size(), plan_.ungrouped.size());
+  for (const std::string& line : plan_lines(plan_, *source_)) context_.log.info("{}", line);
+  const MemoryPlan& memory = plan_.memory;
+  const auto mb = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  context_.log.info(
+      "  memory: hidden states {:.0f} MB{}, layer weights and panels {:.0f} MB, Hessians {:.0f} "
+      "MB, fold and sweep "
+      "{:.0f} MB; budget {:.0f} MB",
+      mb(memory.hidden_states), memory.spill_hidden ? " (on disk)" : "", mb(memory.layer_weights),
+      mb(memory.hessians), mb(memory.solve), mb(memory.budget));
+  for (const GroupPlan& group : plan_.groups) {
+    if (input_ && input_->corpus.windows.tokens() < group.width) {
+      add_warning(
+          fmt::format("{} calibration tokens are fewer than the {} channels of the widest input: "
+                      "the Hessians are "
+                      "singular and only damping makes them usable; raise --tokens",
+                      input_->corpus.windows.tokens(), group.width));
+      break;
+    }
+  }
+}
+
+void GptqRun::add_warning(std::string text) {
+  const std::lock_guard lock(warning_mutex_);
+  context_.log.write(LogLevel::kWarning, text);
+  report_.warnings.push_back(std::move(text));
+}
+
+}  // namespace cortiq::pipeline

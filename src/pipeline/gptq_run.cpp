@@ -1,0 +1,218 @@
+// The work of a GPTQ run: layer by layer, forward and Hessians, fold, sweep, write.
+#include "gptq_run.hpp"
+
+#include <chrono>
+
+#include "cortiq/cmf/verify.hpp"
+#include "cortiq/support/memory.hpp"
+
+namespace cortiq::pipeline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+RunReport GptqRun::execute() {
+  const auto start = Clock::now();
+  backend_ = gptq::make_host_backend(context_.pool);
+  if (input_) {
+    report_.hessians = "captured";
+    report_.tokens_wanted = input_->corpus.tokens_wanted;
+    report_.tokens_used = input_->corpus.windows.tokens();
+    report_.window = input_->settings.window;
+    report_.windows = input_->corpus.windows.count();
+    report_.sources = input_->corpus.sources;
+  }
+  cmf::Writer writer(output_, output_header(), plan_.output,
+                     {source_->masks(), source_->vocab(), source_->mask_index()});
+  report_.tensors = initial_reports(*source_, plan_);
+  TensorJob job{*source_, writer,
+                plan_,    report_.tensors,
+                {},       options_.sanitize ? NonFinite::kSanitize : NonFinite::kRefuse,
+                context_};
+  write_plain_tensors(job);
+  for (const std::size_t index : plan_.ungrouped)
+    miss_tensor(job, index, "no Hessian for its input");
+  time_phase("copy and round", seconds_since(start));
+  if (cache_) {
+    solve_from_cache(job);
+  } else {
+    solve_by_layers(job);
+  }
+  finish(writer);
+  judge();
+  report_.seconds = seconds_since(start);
+  report_.cpu_seconds = process_cpu_seconds();
+  report_.peak_memory_bytes = peak_resident_bytes();
+  return std::move(report_);
+}
+
+void GptqRun::solve_from_cache(TensorJob& job) {
+  const auto start = Clock::now();
+  std::int64_t done = 0;
+  for (const GroupPlan& group : plan_.groups) {
+    context_.interrupt.check();
+    const auto hessian = cache_->read(*group.cache_entry);
+    solve_one(job, group, *hessian);
+    context_.log.progress("fold and sweep", ++done, static_cast<std::int64_t>(plan_.groups.size()),
+                          "groups");
+  }
+  time_phase("fold and sweep", seconds_since(start));
+}
+
+void GptqRun::solve_by_layers(TensorJob& job) {
+  std::unique_ptr<calib::HessianCacheWriter> cache;
+  if (options_.hessians) {
+    model_hash_ = model_identity(calib_source_ ? *calib_source_ : *source_, context_.pool);
+    cache = std::make_unique<calib::HessianCacheWriter>(*options_.hessians);
+  }
+  std::int64_t last = -1;
+  for (const GroupPlan& group : plan_.groups) last = std::max(last, group.layer);
+  if (plan_.memory.spill_hidden) {
+    model::ForwardOptions options;
+    options.spill_folder = options_.calibration.spill_folder
+                               ? *options_.calibration.spill_folder
+                               : std::filesystem::absolute(output_).parent_path();
+    forward_ = std::make_unique<model::Forward>(calib_source_ ? *calib_source_ : *source_,
+                                                context_.pool, options);
+  }
+  const model::Windows& windows = input_->corpus.windows;
+  const auto start = Clock::now();
+  model::HiddenStates states = forward_->embed(windows);
+  time_phase("forward and Hessians", seconds_since(start));
+  for (std::int64_t layer = 0; layer <= last; ++layer)
+    run_one_layer(job, layer, states, cache.get());
+  if (cache) cache->commit(cache_identity(*input_, model_hash_));
+}
+
+std::vector<GroupPlan> GptqRun::groups_of_layer(std::int64_t layer) const {
+  std::vector<GroupPlan> groups;
+  for (const GroupPlan& group : plan_.groups) {
+    if (group.layer == layer) groups.push_back(group);
+  }
+  return groups;
+}
+
+void GptqRun::run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenStates& states,
+                            calib::HessianCacheWriter* cache) {
+  const auto start = Clock::now();
+  const std::vector<GroupPlan> groups = groups_of_layer(layer);
+  // Damaged weights are named before they poison the hidden states.
+  for (const GroupPlan& group : groups) {
+    for (const std::size_t index : group.tensors) (void)candidate_weights(job, index);
+  }
+  std::vector<model::InputGroup> inputs;
+  for (const GroupPlan& group : groups) {
+    inputs.push_back({group.layer, group.role, group.expert, group.width, group.readers});
+  }
+  calib::Capture capture(std::move(inputs), context_.pool);
+  const std::int64_t layers = forward_->arch().layers;
+  const model::Windows& windows = input_->corpus.windows;
+  if (layer < layers) {
+    forward_->run_layer(layer, windows, states, &capture, [&](std::int64_t done) {
+      context_.interrupt.check();
+      context_.log.progress("calibrating", layer * windows.tokens() + done,
+                            layers * windows.tokens(), "token layers");
+    });
+  } else {
+    forward_->run_head(windows, states, &capture, {});
+  }
+  time_phase("forward and Hessians", seconds_since(start));
+  solve_captured(job, capture, groups, cache);
+}
+
+void GptqRun::solve_captured(TensorJob& job, calib::Capture& capture,
+                             const std::vector<GroupPlan>& groups,
+                             calib::HessianCacheWriter* cache) {
+  std::vector<std::unique_ptr<calib::Hessian>> hessians;
+  for (std::size_t i = 0; i < groups.size(); ++i) hessians.push_back(capture.take(i));
+  if (cache != nullptr) {
+    const auto start = Clock::now();
+    for (std::size_t i = 0; i < groups.size(); ++i) cache->add(groups[i].readers, *hessians[i]);
+    time_phase("Hessian cache", seconds_since(start));
+  }
+  const auto start = Clock::now();
+  context_.pool.for_each(static_cast<std::int64_t>(groups.size()), [&](std::int64_t i) {
+    context_.interrupt.check();
+    const auto index = static_cast<std::size_t>(i);
+    solve_one(job, groups[index], *hessians[index]);
+    hessians[index].reset();
+  });
+  time_phase("fold and sweep", seconds_since(start));
+}
+
+void GptqRun::solve_one(TensorJob& job, const GroupPlan& group, const calib::Hessian& hessian) {
+  const std::string& lead = source_->tensors()[group.tensors.front()].name;
+  if (hessian.count == 0) {
+    for (const std::size_t index : group.tensors)
+      miss_tensor(job, index, "no calibration row reached its input");
+    return;
+  }
+  const calib::HessianHealth health = with_context(
+      "tensor " + lead + ": Hessian", [&] { return calib::check_hessian(hessian, context_.pool); });
+  solve_group(job, *backend_,
+              {options_.lambda, options_.order, options_.rung, options_.ladder,
+               options_.q2tp_debias, options_.q4tp_debias},
+              group, hessian);
+  const TensorReport& report = report_.tensors[group.tensors.front()];
+  if (report.identity) {
+    add_warning(fmt::format(
+        "tensor {}: the Hessian did not factor with any damping up to 10; its group is rounded",
+        lead));
+  } else if (report.retries > 0) {
+    add_warning(fmt::format("tensor {}: the Hessian needed damping {:g} instead of {:g}", lead,
+                            report.lambda, options_.lambda));
+  }
+  context_.log.debug("{}: n {}, {} dead and {} outlier channels, damping {:g}, {:.2f} s", lead,
+                     group.width, health.dead_channels, health.outlier_channels, report.lambda,
+                     report.seconds);
+}
+
+cmf::Header GptqRun::output_header() const {
+  cmf::Header header = source_->header();
+  add_gptq_provenance(header, options_, report_);
+  return header;
+}
+
+void GptqRun::finish(cmf::Writer& writer) {
+  const auto start = Clock::now();
+  for (TensorReport& tensor : report_.tensors) {
+    if (tensor.identity) tensor.missed = true;
+  }
+  report_.bytes_in = plan_.input_bytes;
+  report_.bytes_out = writer.finish(output_header());
+  const auto reader = cmf::Reader::open(output_);
+  const cmf::VerifyReport check = cmf::verify(*reader, context_.pool);
+  if (!check.problems.empty()) {
+    fail(ErrorKind::kIo,
+         "{}: the finished file does not verify: {}; the disk or memory may be faulty",
+         output_.string(), check.problems.front());
+  }
+  time_phase("write and verify", seconds_since(start));
+}
+
+void GptqRun::judge() {
+  if (!options_.perplexity_text) return;
+  const auto start = Clock::now();
+  JudgeOptions judge;
+  judge.text = *options_.perplexity_text;
+  report_.perplexity_before = run_perplexity(options_.input, judge, context_).perplexity;
+  report_.perplexity_after = run_perplexity(output_, judge, context_).perplexity;
+  time_phase("perplexity", seconds_since(start));
+}
+
+void GptqRun::time_phase(const std::string& name, double seconds) {
+  for (PhaseTime& phase : report_.phases) {
+    if (phase.name == name) {
+      phase.seconds += seconds;
+      return;
+    }
+  }
+  report_.phases.push_back({name, seconds});
+}
+
+}  // namespace cortiq::pipeline

@@ -1,0 +1,69 @@
+// gptq_run.hpp: the stages of one GPTQ run, in the order in which they happen.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "calibration_input.hpp"
+#include "cortiq/pipeline/jobs.hpp"
+#include "tensor_work.hpp"
+
+namespace cortiq::pipeline {
+
+/// Layer by layer: the forward pass of one layer fills the Hessians of its inputs, its tensors are
+/// folded, swept and written, then the Hessians are dropped. So memory holds the Hessians of one
+/// layer, never the model.
+class GptqRun {
+ public:
+  GptqRun(const GptqOptions& options, Context& context);
+  /// All checks and the plan; nothing is written.
+  void prepare();
+  /// The work; returns the finished report.
+  RunReport execute();
+  [[nodiscard]] RunReport& report() { return report_; }
+
+ private:
+  void check_paths();
+  void open_models();
+  void open_cache();
+  void check_cache_identity(const calib::HessianCache& cache);
+  void check_missing();
+  void log_plan();
+
+  void solve_from_cache(TensorJob& job);
+  void solve_by_layers(TensorJob& job);
+  void run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenStates& states,
+                     calib::HessianCacheWriter* cache);
+  void solve_captured(TensorJob& job, calib::Capture& capture, const std::vector<GroupPlan>& groups,
+                      calib::HessianCacheWriter* cache);
+  void solve_one(TensorJob& job, const GroupPlan& group, const calib::Hessian& hessian);
+  [[nodiscard]] std::vector<GroupPlan> groups_of_layer(std::int64_t layer) const;
+  [[nodiscard]] cmf::Header output_header() const;
+  void finish(cmf::Writer& writer);
+  void judge();
+  void add_warning(std::string text);
+  void time_phase(const std::string& name, double seconds);
+
+  const GptqOptions& options_;
+  Context& context_;
+  RunReport report_;
+  std::filesystem::path output_;
+  std::unique_ptr<cmf::Source> source_;
+  std::unique_ptr<cmf::Source> calib_source_;  ///< null: the input itself
+  std::unique_ptr<model::Forward> forward_;    ///< null: served by a cache
+  std::optional<calib::HessianCache> cache_;
+  std::optional<CalibrationInput> input_;
+  std::string model_hash_;
+  std::unique_ptr<gptq::Backend> backend_;
+  Plan plan_;
+  std::mutex warning_mutex_;
+};
+
+/// Effective options as they go to report and provenance.
+[[nodiscard]] cmf::Json options_json(const GptqOptions& options);
+[[nodiscard]] bool is_q2tp_profile(const SelectionOptions& selection);
+/// provenance.weight_quant and provenance.gptq of the output (cli.md section 4.1).
+void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const RunReport& report);
+
+}  // namespace cortiq::pipeline

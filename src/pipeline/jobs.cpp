@@ -1,0 +1,147 @@
+// The jobs without calibration of their own: rounding, conversion, paths.
+#include "cortiq/pipeline/jobs.hpp"
+
+#include <chrono>
+
+#include "cortiq/cmf/verify.hpp"
+#include "cortiq/hf/folder.hpp"
+#include "cortiq/support/memory.hpp"
+#include "gptq_run.hpp"
+#include "tensor_work.hpp"
+
+namespace cortiq::pipeline {
+namespace fs = std::filesystem;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Label of the header for a codec profile (cmf.md section 5.1).
+const char* quant_type(codec::Codec profile) {
+  using codec::Codec;
+  switch (profile) {
+    case Codec::kF32:
+      return "F32";
+    case Codec::kF16:
+      return "F16";
+    case Codec::kBf16:
+      return "BF16";
+    case Codec::kQ8Row:
+      return "Q8_ROW";
+    case Codec::kQ82f:
+      return "Q8_2F";
+    case Codec::kVbit:
+    case Codec::kQ1:
+    case Codec::kQ1p:
+    case Codec::kQ1s:
+    case Codec::kQ1t:
+      return "VBIT";
+    default:
+      return "Q4_BLOCK";
+  }
+}
+
+void check_written(const fs::path& output, Context& context) {
+  const auto reader = cmf::Reader::open(output);
+  const cmf::VerifyReport check = cmf::verify(*reader, context.pool);
+  if (check.problems.empty()) return;
+  fail(ErrorKind::kIo,
+       "{}: the finished file does not verify: {}; the disk or memory may be faulty",
+       output.string(), check.problems.front());
+}
+
+cmf::Header rounded_header(const cmf::Source& source, codec::Codec profile) {
+  cmf::Header header = source.header();
+  cmf::Json& json = header.json();
+  json["quant_type"] = quant_type(profile);
+  if (!json.contains("provenance") || !json["provenance"].is_object())
+    json["provenance"] = cmf::Json::object();
+  json["provenance"]["weight_quant"] = codec::codec_name(profile);
+  json["provenance"].erase("gptq");
+  json["provenance"]["rounding"] = {{"tool", "cortiq-quant"}, {"version", CORTIQ_VERSION}};
+  return header;
+}
+
+}  // namespace
+
+fs::path derived_output(const fs::path& input, std::string_view codec) {
+  fs::path base = fs::absolute(input).lexically_normal();
+  if (!base.has_filename()) base = base.parent_path();
+  std::string stem = fs::is_directory(base) ? base.filename().string() : base.stem().string();
+  if (const auto shard = stem.rfind("-00001-of-"); shard != std::string::npos) stem.resize(shard);
+  return base.parent_path() / fmt::format("{}-{}.cmf", stem, codec);
+}
+
+RunReport run_gptq(const GptqOptions& options, Context& context) {
+  GptqRun run(options, context);
+  run.prepare();
+  if (options.dry_run) return std::move(run.report());
+  RunReport report = run.execute();
+  for (const fs::path& path : options.reports) write_report(report, path);
+  return report;
+}
+
+RunReport run_quantize(const QuantizeOptions& options, Context& context) {
+  const auto start = Clock::now();
+  const auto source = open_source(options.input);
+  if (const std::string reason = refusal_to_quantize(*source); !reason.empty()) {
+    fail(ErrorKind::kUnsupported, "{}: {}", options.input.string(), reason);
+  }
+  const std::string_view codec = codec::codec_name(options.selection.profile);
+  const fs::path output =
+      options.output.empty() ? derived_output(options.input, codec) : options.output;
+  check_output_path(output, source->files());
+  const Plan plan =
+      plan_tensors(*source, options.selection, options.q1s_keep, options.sanitize, context);
+  context.log.info("plan: rounding to {}", codec);
+  for (const std::string& line : plan_lines(plan, *source)) context.log.info("{}", line);
+  RunReport report;
+  report.command = "quantize";
+  report.input = options.input.string();
+  report.output = output.string();
+  report.codec = codec;
+  report.bytes_in = plan.input_bytes;
+  if (options.dry_run) return report;
+  report.tensors = initial_reports(*source, plan);
+  cmf::Writer writer(output, rounded_header(*source, options.selection.profile), plan.output,
+                     {source->masks(), source->vocab(), source->mask_index()});
+  TensorJob job{*source, writer,
+                plan,    report.tensors,
+                {},      options.sanitize ? NonFinite::kSanitize : NonFinite::kRefuse,
+                context};
+  job.encode.q1s_keep = options.q1s_keep;
+  write_plain_tensors(job);
+  report.bytes_out = writer.finish(rounded_header(*source, options.selection.profile));
+  check_written(output, context);
+  report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  report.cpu_seconds = process_cpu_seconds();
+  report.peak_memory_bytes = peak_resident_bytes();
+  return report;
+}
+
+std::uint64_t run_convert(const fs::path& folder, const fs::path& output, cmf::DType dtype,
+                          Context& context) {
+  if (!hf::is_model_folder(folder)) {
+    fail(ErrorKind::kInput, "{}: is no Hugging Face model folder (a folder with config.json)",
+         folder.string());
+  }
+  const auto source = hf::Folder::open(folder, {dtype});
+  check_output_path(output, source->files());
+  std::vector<cmf::PlannedTensor> planned;
+  for (const cmf::TensorInfo& info : source->tensors())
+    planned.push_back({info.name, info.dtype, info.shape, info.nbytes});
+  cmf::Writer writer(output, source->header(), planned,
+                     {source->masks(), source->vocab(), source->mask_index()});
+  const auto count = static_cast<std::int64_t>(planned.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    context.interrupt.check();
+    const auto index = static_cast<std::size_t>(i);
+    writer.write_tensor(index, source->payload(index).bytes());
+    source->release(index);
+    context.log.progress("converting", i + 1, count, "tensors");
+  }
+  const std::uint64_t bytes = writer.finish(source->header());
+  check_written(output, context);
+  return bytes;
+}
+
+}  // namespace cortiq::pipeline

@@ -1,0 +1,187 @@
+#include "cortiq/pipeline/plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "cortiq/pipeline/model_source.hpp"
+#include "cortiq/support/memory.hpp"
+
+namespace cortiq::pipeline {
+namespace {
+
+/// Sizes of q1s and vbit depend on the weights: encode once to learn them.
+std::uint64_t measured_bytes(const cmf::Source& source, std::size_t index, codec::Codec codec,
+                             float q1s_keep, bool sanitize, Pool& pool) {
+  DecodedTensor tensor = decode_tensor(source, index, pool);
+  check_finite(tensor, source.tensors()[index].name,
+               sanitize ? NonFinite::kSanitize : NonFinite::kRefuse, pool);
+  codec::EncodeOptions options;
+  options.q1s_keep = q1s_keep;
+  const auto payload = codec::encode(codec, tensor.view(), options, pool);
+  source.release(index);
+  return payload.size();
+}
+
+std::string gb(std::uint64_t bytes) {
+  return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
+}
+
+std::uint64_t square_bytes(std::int64_t n) {
+  return static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n) * 8;
+}
+
+/// Fold buffer and U beside H, and the widest matrix as f32, twice f64 and its error.
+std::uint64_t solve_bytes(const Plan& plan, const cmf::Source& source) {
+  std::uint64_t most = 0;
+  for (const GroupPlan& group : plan.groups) {
+    std::uint64_t widest = 0;
+    for (const std::size_t index : group.tensors) {
+      widest = std::max(widest, static_cast<std::uint64_t>(source.tensors()[index].elements()));
+    }
+    most = std::max(most, 2 * square_bytes(group.width) + widest * (4 + 8 + 8 + 8));
+  }
+  return most;
+}
+
+}  // namespace
+
+Plan plan_tensors(const cmf::Source& source, const SelectionOptions& selection, float q1s_keep,
+                  bool sanitize, Context& context) {
+  Plan plan;
+  plan.choices = select_tensors(source, selection);
+  for (std::size_t i = 0; i < plan.choices.size(); ++i) {
+    const cmf::TensorInfo& info = source.tensors()[i];
+    cmf::PlannedTensor planned{info.name, info.dtype, info.shape, info.nbytes};
+    if (plan.choices[i].action != Action::kCopy) {
+      planned.dtype = codec::dtype_of(plan.choices[i].codec);
+      const auto fixed = cmf::fixed_payload_bytes(planned.dtype, planned.shape);
+      planned.nbytes = fixed ? *fixed
+                             : measured_bytes(source, i, plan.choices[i].codec, q1s_keep, sanitize,
+                                              context.pool);
+    }
+    plan.input_bytes += info.nbytes;
+    plan.output.push_back(std::move(planned));
+  }
+  plan.output_bytes = cmf::plan_file_bytes(source.header(), plan.output,
+                                           {source.masks(), source.vocab(), source.mask_index()});
+  return plan;
+}
+
+void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model::Arch& arch) {
+  std::vector<bool> grouped(plan.choices.size(), false);
+  for (const model::InputGroup& input : model::input_groups(arch, source)) {
+    GroupPlan group{input.layer, input.role, input.expert, input.width, input.tensors, {}, {}};
+    for (const std::string& name : input.tensors) {
+      const auto index = source.find(name);
+      if (!index || plan.choices[*index].action != Action::kGptq) continue;
+      group.tensors.push_back(*index);
+      grouped[*index] = true;
+    }
+    if (!group.tensors.empty()) plan.groups.push_back(std::move(group));
+  }
+  for (std::size_t i = 0; i < plan.choices.size(); ++i) {
+    if (plan.choices[i].action != Action::kGptq || grouped[i]) continue;
+    // A pure embedding is looked up, not multiplied: it has no input, is rounded, and does not
+    // count as missed.
+    if (source.tensors()[i].name.find("embed_tokens") != std::string::npos) {
+      plan.choices[i].action = Action::kRound;
+      plan.choices[i].reason = "an embedding has no input Hessian";
+    } else {
+      plan.ungrouped.push_back(i);
+    }
+  }
+}
+
+void plan_groups_by_cache(Plan& plan, const cmf::Source& source, const calib::HessianCache& cache) {
+  std::map<std::size_t, std::size_t> group_of_entry;
+  for (std::size_t i = 0; i < plan.choices.size(); ++i) {
+    if (plan.choices[i].action != Action::kGptq) continue;
+    const cmf::TensorInfo& info = source.tensors()[i];
+    const auto entry = cache.find(info.name, info.shape[1]);
+    if (!entry) {
+      plan.ungrouped.push_back(i);
+      continue;
+    }
+    const auto [position, fresh] = group_of_entry.try_emplace(*entry, plan.groups.size());
+    if (fresh) {
+      GroupPlan group;
+      group.width = info.shape[1];
+      group.readers = cache.entries()[*entry].names;
+      group.cache_entry = *entry;
+      plan.groups.push_back(std::move(group));
+    }
+    plan.groups[position->second].tensors.push_back(i);
+  }
+}
+
+void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* forward,
+                 std::int64_t tokens, const CalibrationOptions& options) {
+  MemoryPlan& memory = plan.memory;
+  std::map<std::int64_t, std::uint64_t> per_layer;
+  for (const GroupPlan& group : plan.groups) {
+    if (group.cache_entry) {
+      memory.hessians = std::max(memory.hessians, square_bytes(group.width));
+    } else {
+      per_layer[group.layer] += square_bytes(group.width);
+    }
+  }
+  for (const auto& [layer, bytes] : per_layer) memory.hessians = std::max(memory.hessians, bytes);
+  memory.solve = solve_bytes(plan, source);
+  if (forward != nullptr) {
+    memory.hidden_states = static_cast<std::uint64_t>(tokens * forward->arch().hidden) * 4;
+    memory.layer_weights = forward->layer_memory_bytes();
+  }
+  const auto available = available_memory_bytes();
+  if (options.memory_gb) {
+    memory.budget = static_cast<std::uint64_t>(*options.memory_gb * 1e9);
+  } else {
+    memory.budget = available ? *available / 100 * 85 : ~std::uint64_t{0};
+  }
+  memory.spill_hidden = options.spill_folder.has_value() || memory.total() > memory.budget;
+  if (memory.total() > memory.budget) {
+    fail(ErrorKind::kRefused,
+         "this run needs {} of memory (layer weights {}, Hessians of one layer {}, fold and sweep "
+         "{}) and may use {}; "
+         "free some memory or raise --mem-gb",
+         gb(memory.total()), gb(memory.layer_weights), gb(memory.hessians), gb(memory.solve),
+         gb(memory.budget));
+  }
+}
+
+std::vector<std::string> plan_lines(const Plan& plan, const cmf::Source& source) {
+  struct Row {
+    std::int64_t tensors = 0;
+    std::uint64_t weights = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::map<std::string, Row> rows;
+  for (std::size_t i = 0; i < plan.choices.size(); ++i) {
+    const bool edge = codec::is_vocabulary_edge(source.tensors()[i].name);
+    const char* how = plan.choices[i].action == Action::kGptq    ? "GPTQ"
+                      : plan.choices[i].action == Action::kRound ? "rounded"
+                                                                 : "copied";
+    Row& row = rows[fmt::format("{:<7} {:<8}{}", how, cmf::dtype_name(plan.output[i].dtype),
+                                edge ? " (embedding, head)" : "")];
+    ++row.tensors;
+    row.weights += static_cast<std::uint64_t>(source.tensors()[i].elements());
+    row.bytes += plan.output[i].nbytes;
+  }
+  std::vector<std::string> lines;
+  for (const auto& [name, row] : rows) {
+    const double bits =
+        row.weights == 0 ? 0
+                         : 8.0 * static_cast<double>(row.bytes) / static_cast<double>(row.weights);
+    lines.push_back(
+        fmt::format("  {:<35} {:>5} tensors {:>14} weights {:>14} bytes  {:.2f} bits per weight",
+                    name, row.tensors, row.weights, row.bytes, bits));
+  }
+  lines.push_back(fmt::format("  output file {} bytes ({:.1f} % of the input's {} payload bytes)",
+                              plan.output_bytes,
+                              100.0 * static_cast<double>(plan.output_bytes) /
+                                  static_cast<double>(std::max<std::uint64_t>(plan.input_bytes, 1)),
+                              plan.input_bytes));
+  return lines;
+}
+
+}  // namespace cortiq::pipeline

@@ -1,0 +1,118 @@
+// What the output says about how it was made (cli.md section 4.1).
+#include "gptq_run.hpp"
+
+namespace cortiq::pipeline {
+namespace {
+
+using cmf::Json;
+
+const char* order_name(gptq::Order order) {
+  switch (order) {
+    case gptq::Order::kNatural:
+      return "natural";
+    case gptq::Order::kAct:
+      return "act";
+    case gptq::Order::kGroup:
+      break;
+  }
+  return "group";
+}
+
+const char* rule_name(gptq::Q2tpRule rule) {
+  return rule == gptq::Q2tpRule::kPlaced ? "placed" : "cortiq";
+}
+
+Json sources_json(const std::vector<calib::SourceReport>& sources) {
+  Json list = Json::array();
+  for (const auto& source : sources) {
+    list.push_back({{"file", source.file},
+                    {"sha256", source.sha256},
+                    {"share", source.share},
+                    {"tokens", source.tokens_used}});
+  }
+  return list;
+}
+
+}  // namespace
+
+bool is_q2tp_profile(const SelectionOptions& selection) {
+  return selection.profile == codec::Codec::kQ2tp;
+}
+
+cmf::Json options_json(const GptqOptions& options) {
+  Json json;
+  json["codec"] = codec::codec_name(options.selection.profile);
+  json["lambda"] = options.lambda;
+  json["order"] = order_name(options.order);
+  if (options.order != gptq::Order::kAct) {
+    json["rung"] = options.rung == gptq::Rung::kSim ? "sim" : "diag";
+    json["ladder"] = options.ladder == gptq::LadderFit::kFit ? "fit" : "converter";
+  }
+  if (is_q2tp_profile(options.selection)) {
+    json["q2tp_rule"] = rule_name(options.selection.rule);
+    json["q2tp_debias"] = options.q2tp_debias;
+  }
+  json["q4tp_debias"] = options.q4tp_debias;
+  json["embeddings"] = options.selection.embeddings == Embeddings::kQ82f  ? "q8_2f"
+                       : options.selection.embeddings == Embeddings::kF16 ? "f16"
+                                                                          : "profile";
+  json["skip"] = options.selection.skip;
+  if (!options.selection.include.empty()) json["include"] = options.selection.include;
+  for (const auto& entry : options.selection.overrides) {
+    json["tensor_quant"].push_back(
+        fmt::format("{}={}", entry.pattern, codec::codec_name(entry.codec)));
+  }
+  for (const auto& entry : options.selection.rule_overrides) {
+    json["q2tp_rule_overrides"].push_back(
+        fmt::format("{}={}", entry.pattern, rule_name(entry.rule)));
+  }
+  if (options.calibration.calib_model)
+    json["calib_model"] = options.calibration.calib_model->filename().string();
+  json["sanitize"] = options.sanitize;
+  return json;
+}
+
+void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const RunReport& report) {
+  Json& json = header.json();
+  json["quant_type"] = "Q4_BLOCK";
+  if (!json.contains("provenance") || !json["provenance"].is_object())
+    json["provenance"] = Json::object();
+  json["provenance"]["weight_quant"] = report.codec;
+  Json gptq;
+  gptq["codec"] = report.codec;
+  gptq["calibration_tokens"] = report.tokens_wanted > 0 ? report.tokens_wanted : report.tokens_used;
+  gptq["window"] = report.window;
+  gptq["lambda"] = options.lambda;
+  gptq["act_order"] = options.order == gptq::Order::kAct;
+  gptq["linears"] = report.gptq_count();
+  if (is_q2tp_profile(options.selection)) {
+    gptq["q2tp_rule"] = rule_name(options.selection.rule);
+    gptq["q2tp_debias"] = options.q2tp_debias;
+  }
+  if (report.options.contains("q2tp_rule_overrides"))
+    gptq["q2tp_rule_overrides"] = report.options["q2tp_rule_overrides"];
+  if (options.q4tp_debias) gptq["q4tp_debias"] = true;
+  if (report.sources.size() > 1 && report.hessians == "captured")
+    gptq["calib"] = sources_json(report.sources);
+  gptq["tool"] = "cortiq-quant";
+  gptq["version"] = CORTIQ_VERSION;
+  gptq["tokens_used"] = report.tokens_used;
+  gptq["sources"] = sources_json(report.sources);
+  gptq["hessians"] = report.hessians;
+  Json fallback = Json::array();
+  Json raised = Json::object();
+  for (const TensorReport& tensor : report.tensors) {
+    if (tensor.missed) fallback.push_back(tensor.name);
+    if (tensor.retries > 0) raised[tensor.name] = tensor.lambda;
+  }
+  gptq["rtn_fallback"] = fallback;
+  gptq["lambda_raised"] = raised;
+  gptq["device"] = "cpu";
+  gptq["precision"] = "f64";
+  for (const char* key : {"order", "rung", "ladder"}) {
+    if (report.options.contains(key)) gptq[key] = report.options[key];
+  }
+  json["provenance"]["gptq"] = gptq;
+}
+
+}  // namespace cortiq::pipeline

@@ -1,0 +1,163 @@
+#include "cortiq/pipeline/selection.hpp"
+
+#include <algorithm>
+
+namespace cortiq::pipeline {
+namespace {
+
+using codec::Codec;
+
+codec::ModelTraits traits_of(const cmf::Source& source) {
+  const cmf::Json& arch = source.header().arch();
+  codec::ModelTraits traits;
+  traits.arch_name = source.header().arch_name();
+  traits.has_moe = arch.contains("moe") && arch["moe"].is_object();
+  traits.qwen4_exp = arch.contains("qwen4_exp") && arch["qwen4_exp"].is_object();
+  if (arch.contains("linear_core") && arch["linear_core"].is_object()) {
+    traits.gated_delta_net = arch["linear_core"].value("kind", "") == "gated_delta_net";
+  }
+  return traits;
+}
+
+bool contains_any(std::string_view name, const std::vector<std::string>& parts) {
+  return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
+    return !part.empty() && name.find(part) != std::string_view::npos;
+  });
+}
+
+bool matches_any(std::string_view name, const std::vector<std::string>& globs) {
+  return std::any_of(globs.begin(), globs.end(),
+                     [&](const std::string& glob) { return codec::glob_match(glob, name); });
+}
+
+Codec embedding_codec(const SelectionOptions& options, Codec profile) {
+  switch (options.embeddings) {
+    case Embeddings::kF16:
+      return Codec::kF16;
+    case Embeddings::kQ82f:
+      return Codec::kQ82f;
+    case Embeddings::kProfile:
+      break;
+  }
+  return profile;
+}
+
+/// Empty if the tensor can be encoded at all.
+std::string copy_reason(const cmf::TensorInfo& tensor) {
+  if (tensor.name.starts_with("skill.") || tensor.name.starts_with("route."))
+    return "belongs to a skill or router";
+  if (tensor.shape.size() != 2) return "not a matrix";
+  if (!cmf::is_float(tensor.dtype)) return fmt::format("already {}", cmf::dtype_name(tensor.dtype));
+  if (codec::keeps_float(tensor.name)) return "kept in float by name";
+  if (tensor.elements() < 32) return "fewer than 32 weights";
+  return {};
+}
+
+class Selector {
+ public:
+  Selector(const cmf::Source& source, const SelectionOptions& options)
+      : options_(options), traits_(traits_of(source)) {}
+
+  [[nodiscard]] TensorChoice choose(const cmf::TensorInfo& tensor) const {
+    TensorChoice choice;
+    choice.reason = copy_reason(tensor);
+    if (!choice.reason.empty()) return choice;
+    const auto named = codec::override_codec(options_.overrides, tensor.name);
+    choice.codec = named ? *named : profile_choice(tensor.name);
+    const bool grouped = codec::with_column_fallback(choice.codec, tensor.shape[1]) == choice.codec;
+    if (!grouped && (named || !options_.gptq)) {
+      choice.codec = codec::with_column_fallback(choice.codec, tensor.shape[1]);
+      choice.reason = "width is not a multiple of 32";
+    } else if (!grouped) {
+      choice.reason = "width is not a multiple of 32";
+      return choice;
+    }
+    choice.action = Action::kRound;
+    choice.rule = rule_of(tensor.name);
+    if (!is_candidate(choice.codec, tensor.name, choice)) return choice;
+    choice.action = Action::kGptq;
+    return choice;
+  }
+
+ private:
+  [[nodiscard]] Codec profile_choice(std::string_view name) const {
+    const Codec profile = codec::profile_codec(options_.profile, name, traits_);
+    return codec::is_vocabulary_edge(name) ? embedding_codec(options_, profile) : profile;
+  }
+  [[nodiscard]] gptq::Q2tpRule rule_of(std::string_view name) const {
+    for (const RuleOverride& entry : options_.rule_overrides) {
+      if (codec::glob_match(entry.pattern, name)) return entry.rule;
+    }
+    return options_.rule;
+  }
+  [[nodiscard]] bool is_candidate(Codec codec, std::string_view name, TensorChoice& choice) const {
+    if (!options_.gptq) return false;
+    if (codec != Codec::kQ4tp && codec != Codec::kQ2tp) {
+      choice.reason = "codec is rounded only";
+      return false;
+    }
+    if (contains_any(name, options_.skip)) {
+      choice.reason = "in the skip list";
+      return false;
+    }
+    if (!options_.include.empty() && !matches_any(name, options_.include)) {
+      choice.reason = "not in --include";
+      return false;
+    }
+    return true;
+  }
+
+  const SelectionOptions& options_;
+  codec::ModelTraits traits_;
+};
+
+void require_match(const cmf::Source& source, std::string_view option, std::string_view pattern,
+                   bool glob) {
+  const auto hit = [&](const cmf::TensorInfo& tensor) {
+    return glob ? codec::glob_match(pattern, tensor.name)
+                : tensor.name.find(pattern) != std::string::npos;
+  };
+  if (std::any_of(source.tensors().begin(), source.tensors().end(), hit)) return;
+  fail(ErrorKind::kUsage, "{} {}: no tensor of {} matches; `cortiq-quant inspect` lists the names",
+       option, pattern, source.path().string());
+}
+
+void check_patterns(const cmf::Source& source, const SelectionOptions& options) {
+  for (const auto& entry : options.overrides)
+    require_match(source, "--tensor-quant", entry.pattern, true);
+  for (const auto& entry : options.rule_overrides)
+    require_match(source, "--q2tp-rule-tensor", entry.pattern, true);
+  for (const auto& pattern : options.include) require_match(source, "--include", pattern, true);
+  if (!options.skip_given) return;
+  for (const auto& part : options.skip) {
+    if (!part.empty()) require_match(source, "--skip", part, false);
+  }
+}
+
+}  // namespace
+
+gptq::Q2tpRule parse_rule(std::string_view text) {
+  if (text == "placed" || text == "full") return gptq::Q2tpRule::kPlaced;
+  if (text == "cortiq" || text == "absmax") return gptq::Q2tpRule::kCortiq;
+  fail(ErrorKind::kUsage, "q2tp rule '{}': expected placed (or full) or cortiq (or absmax)", text);
+}
+
+RuleOverride parse_rule_override(std::string_view text) {
+  const auto split = text.rfind('=');
+  if (split == std::string_view::npos || split == 0) {
+    fail(ErrorKind::kUsage, "--q2tp-rule-tensor {}: expected PATTERN=RULE", text);
+  }
+  return {std::string(text.substr(0, split)), parse_rule(text.substr(split + 1))};
+}
+
+std::vector<TensorChoice> select_tensors(const cmf::Source& source,
+                                         const SelectionOptions& options) {
+  check_patterns(source, options);
+  const Selector selector(source, options);
+  std::vector<TensorChoice> choices;
+  choices.reserve(source.tensors().size());
+  for (const cmf::TensorInfo& tensor : source.tensors()) choices.push_back(selector.choose(tensor));
+  return choices;
+}
+
+}  // namespace cortiq::pipeline

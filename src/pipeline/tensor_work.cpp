@@ -1,0 +1,177 @@
+#include "tensor_work.hpp"
+
+#include <chrono>
+
+#include "cortiq/codec/ladder.hpp"
+
+namespace cortiq::pipeline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// How often each code of a q4tp or q2tp payload is used.
+std::vector<std::int64_t> count_codes(codec::Codec codec, std::int64_t rows, std::int64_t cols,
+                                      const std::vector<std::byte>& payload) {
+  const int bits = codec == codec::Codec::kQ4tp ? 4 : codec == codec::Codec::kQ2tp ? 2 : 0;
+  if (bits == 0) return {};
+  std::vector<std::int64_t> counts(std::size_t{1} << bits, 0);
+  const std::uint64_t end = codec::plane_layout(bits, rows, cols).params_offset;
+  const unsigned mask = (1U << bits) - 1U;
+  for (std::uint64_t i = 0; i < end; ++i) {
+    const auto byte = std::to_integer<unsigned>(payload[i]);
+    for (unsigned shift = 0; shift < 8; shift += static_cast<unsigned>(bits))
+      ++counts[(byte >> shift) & mask];
+  }
+  return counts;
+}
+
+codec::Codec float_codec(cmf::DType dtype) {
+  if (dtype == cmf::DType::kBf16) return codec::Codec::kBf16;
+  return dtype == cmf::DType::kF16 ? codec::Codec::kF16 : codec::Codec::kF32;
+}
+
+/// Relative output error of plain rounding with the same codec, for the report.
+std::optional<double> rounding_error(const TensorJob& job, codec::Codec codec,
+                                     const DecodedTensor& weights, const cmf::TensorInfo& info,
+                                     const calib::Hessian& hessian, double energy) {
+  if (!(energy > 0)) return std::nullopt;
+  const auto payload = codec::encode(codec, weights.view(), job.encode, job.context.pool);
+  const codec::RowDecoder decoder(codec::dtype_of(codec), info.shape, payload,
+                                  codec::LadderKind::kDeterministic);
+  std::vector<float> rounded(weights.values.size());
+  const MatrixView<float> view(rounded.data(), weights.rows, weights.cols);
+  decoder.decode_all(view, job.context.pool);
+  return gptq::output_error(weights.view(), view, hessian.view(), job.context.pool).error / energy;
+}
+
+}  // namespace
+
+std::vector<TensorReport> initial_reports(const cmf::Source& source, const Plan& plan) {
+  std::vector<TensorReport> reports(plan.choices.size());
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const cmf::TensorInfo& info = source.tensors()[i];
+    TensorReport& report = reports[i];
+    report.name = info.name;
+    report.action = plan.choices[i].action;
+    report.codec = plan.choices[i].action == Action::kCopy
+                       ? cmf::dtype_name(plan.output[i].dtype)
+                       : codec::codec_name(plan.choices[i].codec);
+    report.note = plan.choices[i].reason;
+    report.rows = info.shape.size() == 2 ? info.shape[0] : 1;
+    report.cols = info.shape.size() == 2 ? info.shape[1] : info.elements();
+    report.bytes_in = info.nbytes;
+    report.bytes_out = plan.output[i].nbytes;
+  }
+  return reports;
+}
+
+void copy_tensor(TensorJob& job, std::size_t index) {
+  const cmf::TensorInfo& info = job.source.tensors()[index];
+  if (cmf::is_float(info.dtype)) {
+    const DecodedTensor tensor = candidate_weights(job, index);
+    if (job.reports[index].sanitized > 0) {
+      job.writer.write_tensor(
+          index, codec::encode(float_codec(info.dtype), tensor.view(), {}, job.context.pool));
+      return;
+    }
+  }
+  job.writer.write_tensor(index, job.source.payload(index).bytes());
+  job.source.release(index);
+}
+
+void round_tensor(TensorJob& job, std::size_t index) {
+  const auto start = Clock::now();
+  const codec::Codec codec = job.plan.choices[index].codec;
+  DecodedTensor tensor = candidate_weights(job, index);
+  const auto payload = codec::encode(codec, tensor.view(), job.encode, job.context.pool);
+  job.writer.write_tensor(index, payload);
+  job.source.release(index);
+  TensorReport& report = job.reports[index];
+  report.codes = count_codes(codec, tensor.rows, tensor.cols, payload);
+  report.seconds = seconds_since(start);
+}
+
+void write_plain_tensors(TensorJob& job) {
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < job.plan.choices.size(); ++i) {
+    if (job.plan.choices[i].action != Action::kGptq) total += job.source.tensors()[i].nbytes;
+  }
+  std::uint64_t done = 0;
+  for (std::size_t i = 0; i < job.plan.choices.size(); ++i) {
+    if (job.plan.choices[i].action == Action::kGptq) continue;
+    job.context.interrupt.check();
+    if (job.plan.choices[i].action == Action::kCopy) {
+      copy_tensor(job, i);
+    } else {
+      round_tensor(job, i);
+    }
+    done += job.source.tensors()[i].nbytes;
+    job.context.log.progress("copying and rounding", static_cast<std::int64_t>(done),
+                             static_cast<std::int64_t>(total), "bytes");
+  }
+}
+
+DecodedTensor candidate_weights(TensorJob& job, std::size_t index) {
+  DecodedTensor tensor = decode_tensor(job.source, index, job.context.pool);
+  job.reports[index].sanitized =
+      check_finite(tensor, job.source.tensors()[index].name, job.non_finite, job.context.pool);
+  return tensor;
+}
+
+void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& settings,
+                 const GroupPlan& group, const calib::Hessian& hessian) {
+  const auto fold_start = Clock::now();
+  gptq::FoldOptions fold_options;
+  fold_options.lambda = settings.lambda;
+  fold_options.order = settings.order;
+  const auto factor = backend.fold(hessian.view(), fold_options);
+  const double fold_share = seconds_since(fold_start) / static_cast<double>(group.tensors.size());
+  job.context.pool.for_each(
+      static_cast<std::int64_t>(group.tensors.size()), [&](std::int64_t member) {
+        const auto start = Clock::now();
+        const std::size_t index = group.tensors[static_cast<std::size_t>(member)];
+        const cmf::TensorInfo& info = job.source.tensors()[index];
+        const TensorChoice& choice = job.plan.choices[index];
+        const DecodedTensor weights = candidate_weights(job, index);
+        gptq::SweepOptions sweep;
+        sweep.target =
+            choice.codec == codec::Codec::kQ2tp ? gptq::Target::kQ2tp : gptq::Target::kQ4tp;
+        sweep.order = settings.order;
+        sweep.rung = settings.rung;
+        sweep.ladder = settings.ladder;
+        sweep.rule = choice.rule;
+        sweep.debias =
+            sweep.target == gptq::Target::kQ2tp ? settings.q2tp_debias : settings.q4tp_debias;
+        const gptq::SweepResult result = with_context("tensor " + info.name, [&] {
+          return backend.sweep(weights.view(), hessian.view(), *factor, sweep);
+        });
+        job.writer.write_tensor(index, result.payload);
+        job.source.release(index);
+
+        TensorReport& report = job.reports[index];
+        report.hessian_rows = hessian.count;
+        report.lambda = factor->lambda_used;
+        report.retries = static_cast<std::int64_t>(factor->lambda_tried.size()) - 1;
+        report.identity = factor->identity;
+        report.dead_channels = factor->dead_channels;
+        if (result.output_energy > 0) report.error = result.output_error / result.output_energy;
+        report.rtn_error =
+            rounding_error(job, choice.codec, weights, info, hessian, result.output_energy);
+        report.codes = count_codes(choice.codec, weights.rows, weights.cols, result.payload);
+        report.seconds = fold_share + seconds_since(start);
+      });
+}
+
+void miss_tensor(TensorJob& job, std::size_t index, const std::string& why) {
+  round_tensor(job, index);
+  TensorReport& report = job.reports[index];
+  report.missed = true;
+  report.action = Action::kRound;
+  report.note = why;
+}
+
+}  // namespace cortiq::pipeline

@@ -1,0 +1,57 @@
+// tensor_work.hpp: what happens to one tensor: copied, rounded, or swept with a folded Hessian.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cortiq/calib/hessian.hpp"
+#include "cortiq/cmf/writer.hpp"
+#include "cortiq/codec/codec.hpp"
+#include "cortiq/gptq/backend.hpp"
+#include "cortiq/pipeline/context.hpp"
+#include "cortiq/pipeline/model_source.hpp"
+#include "cortiq/pipeline/plan.hpp"
+#include "cortiq/pipeline/report.hpp"
+
+namespace cortiq::pipeline {
+
+struct TensorJob {
+  const cmf::Source& source;
+  cmf::Writer& writer;
+  const Plan& plan;
+  std::vector<TensorReport>& reports;  ///< one per tensor, same order
+  codec::EncodeOptions encode;
+  NonFinite non_finite = NonFinite::kRefuse;
+  Context& context;
+};
+
+/// Fills name, shape, sizes, codec and action of every report.
+[[nodiscard]] std::vector<TensorReport> initial_reports(const cmf::Source& source,
+                                                        const Plan& plan);
+
+/// Copies or rounds tensor `index` to the writer. Float tensors are checked for NaN and infinity in
+/// both cases.
+void copy_tensor(TensorJob& job, std::size_t index);
+void round_tensor(TensorJob& job, std::size_t index);
+/// Rounds every tensor that is not GPTQ-quantized, with progress.
+void write_plain_tensors(TensorJob& job);
+
+/// Decoded and checked weights of a candidate.
+[[nodiscard]] DecodedTensor candidate_weights(TensorJob& job, std::size_t index);
+
+/// Folds the Hessian of a group and sweeps its tensors.
+struct GroupSettings {
+  double lambda = 0.01;
+  gptq::Order order = gptq::Order::kGroup;
+  gptq::Rung rung = gptq::Rung::kSim;
+  gptq::LadderFit ladder = gptq::LadderFit::kFit;
+  bool q2tp_debias = true;
+  bool q4tp_debias = false;
+};
+void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& settings,
+                 const GroupPlan& group, const calib::Hessian& hessian);
+
+/// Rounds a candidate that has no usable Hessian and marks it missed.
+void miss_tensor(TensorJob& job, std::size_t index, const std::string& why);
+
+}  // namespace cortiq::pipeline
