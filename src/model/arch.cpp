@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "arch_fields.hpp"
 #include "arch_tensors.hpp"
@@ -175,16 +176,22 @@ void read_attention(const Fields& fields, Arch& arch) {
   arch.qk_norm_after_rope = fields.flag_or("qk_norm_after_rope", false);
 }
 
+std::optional<std::uint32_t> token_id(const Json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  const bool fits = value >= 0 && value <= std::numeric_limits<std::uint32_t>::max();
+  return fits ? std::optional(value.get<std::uint32_t>()) : std::nullopt;
+}
+
 void read_tokens(const cmf::Source& source, Arch& arch) {
   const Json& json = source.header().json();
   const auto config = json.find("tokenizer_config");
   if (config == json.end() || !config->is_object()) return;
   const auto bos = config->find("bos_token_id");
-  if (bos != config->end() && bos->is_number_unsigned()) arch.bos_token = bos->get<std::uint32_t>();
+  if (bos != config->end()) arch.bos_token = token_id(*bos);
   const auto eos = config->find("eos_token_ids");
   if (eos == config->end() || !eos->is_array()) return;
-  for (const Json& id : *eos) {
-    if (id.is_number_unsigned()) arch.eos_tokens.push_back(id.get<std::uint32_t>());
+  for (const Json& value : *eos) {
+    if (const auto id = token_id(value)) arch.eos_tokens.push_back(*id);
   }
 }
 

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <cstdio>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -239,8 +240,8 @@ TEST_P(Zoo, HessiansMatchReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Zoo, testing::ValuesIn(zoo_models()),
-                         [](const auto& info) { return info.param; });
+std::string model_name(const testing::TestParamInfo<std::string>& model) { return model.param; }
+INSTANTIATE_TEST_SUITE_P(Models, Zoo, testing::ValuesIn(zoo_models()), model_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Zoo);
 
 TEST(ZooFolder, IsThere) {
