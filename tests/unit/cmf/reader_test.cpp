@@ -186,6 +186,23 @@ TEST_F(ReaderTest, RefusesDamagedDirectories) {
   expect_refused(bad, "directory: record 0: its name is not UTF-8");
 }
 
+TEST_F(ReaderTest, NamesMustBeUtf8) {
+  const auto named = [](const std::string& name) {
+    RawFile raw = test::small_file();
+    raw.tensors.push_back({name, 6, {1}, "x"});
+    return raw.build();
+  };
+  for (const char* good :
+       {"a", "\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf", ""}) {
+    EXPECT_EQ(open(named(good))->tensors()[3].name, good);
+  }
+  for (const char* bad :
+       {"\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf0\x8f\xbf\xbf",
+        "\xe2\x82", "a\xc3", "\xe2\x82\x41", "\xf5\x80\x80\x80"}) {
+    expect_refused(named(bad), "record 3: its name is not UTF-8");
+  }
+}
+
 TEST_F(ReaderTest, RefusesDamagedRecords) {
   RawFile raw = test::small_file();
   const std::string good = raw.build();
