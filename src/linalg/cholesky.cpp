@@ -52,7 +52,7 @@ void solve_packed(MatrixView<double> b, ConstMatrixView<double> l, Pool& pool) {
   double inverse[kSolveOrder];
   for (std::int64_t i = 0; i < n; ++i) inverse[i] = 1.0 / l(i, i);
   const auto solve = [&](std::int64_t row, std::int64_t end) {
-    const auto scratch = make_scratch<double>(n * kernels.nr);
+    const auto scratch = make_scratch<double>(n * (end - row + kernels.nr));
     kernels.solve({end - row, n, packed.get(), inverse, b.row(row), b.stride(), scratch.get()});
   };
   if (b.rows() <= kSolveRows) return solve(0, b.rows());

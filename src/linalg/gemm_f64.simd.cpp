@@ -31,36 +31,33 @@ CORTIQ_INLINE void solve_step(const SolveArgs& args, std::int64_t first, double*
   }
 }
 
-/// The last columns, fewer than kRows, one at a time.
+/// The last columns, at most R of them.
+template <int R>
 void solve_tail(const SolveArgs& args, std::int64_t first, double* x) {
-  constexpr int kWidth = kColumns<F64>;
-  const double* l = args.l + first * args.n;
-  for (std::int64_t i = first; i < args.n; ++i) {
-    for (int row = 0; row < kWidth; ++row) {
-      double value = x[i * kWidth + row];
-      for (std::int64_t p = 0; p < i; ++p) {
-        value = F64::fma1(-l[p * F64::kRows + i - first], x[p * kWidth + row], value);
-      }
-      x[i * kWidth + row] = value * args.inverse[i];
-    }
-  }
+  if (args.n - first == R) return solve_step<R>(args, first, x);
+  if constexpr (R > 1) solve_tail<R - 1>(args, first, x);
 }
 
+/// Columns outside, slivers of rows inside: the packed rows of L stay in the first-level cache, and
+/// the substitution of one sliver overlaps with the products of the next.
 void solve(const SolveArgs& args) {
   constexpr int kWidth = kColumns<F64>;
-  double* x = args.scratch;
+  const std::int64_t n = args.n;
+  pack<double, kWidth>({args.b, args.stride, true, args.rows, n, args.scratch});
+  for (std::int64_t first = 0; first < n; first += F64::kRows) {
+    for (std::int64_t row = 0; row < args.rows; row += kWidth) {
+      double* x = args.scratch + row * n;
+      if (first + F64::kRows <= n) {
+        solve_step<F64::kRows>(args, first, x);
+      } else {
+        solve_tail<F64::kRows - 1>(args, first, x);
+      }
+    }
+  }
   for (std::int64_t row = 0; row < args.rows; row += kWidth) {
     const std::int64_t rows = args.rows - row < kWidth ? args.rows - row : kWidth;
-    double* b = args.b + row * args.stride;
-    pack<double, kWidth>({b, args.stride, true, rows, args.n, x});
-    std::int64_t first = 0;
-    for (; first + F64::kRows <= args.n; first += F64::kRows) {
-      solve_step<F64::kRows>(args, first, x);
-    }
-    if (first < args.n) solve_tail(args, first, x);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t p = 0; p < args.n; ++p) b[r * args.stride + p] = x[p * kWidth + r];
-    }
+    unpack_transposed<double, kWidth>(args.scratch + row * n, rows, n, args.b + row * args.stride,
+                                      args.stride);
   }
 }
 

@@ -7,9 +7,10 @@
 
 namespace cortiq::linalg::CORTIQ_SIMD {
 
-/// Four rows of four elements, transposed: target[p*width + r] = source[r*stride + p].
-template <typename T, int Width>
-CORTIQ_INLINE void transpose4(const T* source, std::int64_t stride, T* target) {
+/// Four rows of four elements, transposed: target[p*target_stride + r] = source[r*stride + p].
+template <typename T>
+CORTIQ_INLINE void transpose4(const T* source, std::int64_t stride, T* target,
+                              std::int64_t target_stride) {
   typedef T V4 __attribute__((vector_size(4 * sizeof(T))));
   V4 r0, r1, r2, r3;
   __builtin_memcpy(&r0, source, sizeof(V4));
@@ -25,9 +26,9 @@ CORTIQ_INLINE void transpose4(const T* source, std::int64_t stride, T* target) {
   const V4 c2 = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
   const V4 c3 = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
   __builtin_memcpy(target, &c0, sizeof(V4));
-  __builtin_memcpy(target + Width, &c1, sizeof(V4));
-  __builtin_memcpy(target + 2 * Width, &c2, sizeof(V4));
-  __builtin_memcpy(target + 3 * Width, &c3, sizeof(V4));
+  __builtin_memcpy(target + target_stride, &c1, sizeof(V4));
+  __builtin_memcpy(target + 2 * target_stride, &c2, sizeof(V4));
+  __builtin_memcpy(target + 3 * target_stride, &c3, sizeof(V4));
 }
 
 /// A full sliver from rows that run along the depth.
@@ -38,7 +39,7 @@ void pack_transposed(const T* source, std::int64_t stride, std::int64_t depth, T
   for (; p + 4 <= depth; p += 4) {
     CORTIQ_UNROLL
     for (int r = 0; r < kQuads; r += 4) {
-      transpose4<T, Width>(source + r * stride + p, stride, packed + p * Width + r);
+      transpose4(source + r * stride + p, stride, packed + p * Width + r, Width);
     }
     CORTIQ_UNROLL
     for (int r = kQuads; r < Width; ++r) {
@@ -58,6 +59,24 @@ void pack_edge(const PackArgs<T>& args, const T* source, std::int64_t lines, T* 
   for (std::int64_t p = 0; p < args.depth; ++p) {
     for (std::int64_t r = 0; r < Width; ++r) {
       packed[p * Width + r] = r < lines ? source[r * line_step + p * depth_step] : T(0);
+    }
+  }
+}
+
+/// Back from a sliver to rows that run along the depth; only `lines` rows are written.
+template <typename T, int Width>
+void unpack_transposed(const T* packed, std::int64_t lines, std::int64_t depth, T* target,
+                       std::int64_t stride) {
+  const std::int64_t quads = lines / 4 * 4;
+  std::int64_t p = 0;
+  for (; p + 4 <= depth; p += 4) {
+    for (std::int64_t r = 0; r < quads; r += 4) {
+      transpose4(packed + p * Width + r, Width, target + r * stride + p, stride);
+    }
+  }
+  for (std::int64_t r = 0; r < lines; ++r) {
+    for (std::int64_t q = r < quads ? p : 0; q < depth; ++q) {
+      target[r * stride + q] = packed[q * Width + r];
     }
   }
 }
