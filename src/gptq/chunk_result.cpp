@@ -49,13 +49,33 @@ void ChunkSweep::fill_natural(bool subtract_quantized) {
   });
 }
 
+/// What the damping and the unit diagonal of dead channels contribute to a row's damped loss.
+double ChunkSweep::damped_share(std::int64_t row) const {
+  std::vector<double> quantized(at(plan_.cols));
+  dequantize(row, 0, quantized);
+  double live = 0;
+  double dead = 0;
+  for (std::int64_t c = 0; c < plan_.cols; ++c) {
+    const double q = quantized[at(c)];
+    if (plan_.factor.dead[at(c)] != 0) {
+      dead += q * q;  // the sweep saw a zero weight
+    } else {
+      const double difference = static_cast<double>(w_(row, c)) - q;
+      live += difference * difference;
+    }
+  }
+  return plan_.factor.damping * live + (1.0 + plan_.factor.damping) * dead;
+}
+
 /// (W-Q) H (W-Q)^T by row. The sweep's residuals give it without a product, because the damped loss
 /// of a row is sum_j e_j^2 (docs/quality.md); only plain rounding, and an H that is not zero at
 /// dead channels, need one.
 std::vector<double> ChunkSweep::loss_of_rows() {
   std::vector<double> error_rows(at(rows_));
   if (!plan_.factor.identity && plan_.factor.dead_rows_zero) {
-    for (std::size_t r = 0; r < error_rows.size(); ++r) error_rows[r] = loss_[r] - damp_loss_[r];
+    pool_.for_ranges(rows_, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) error_rows[at(r)] = loss_[at(r)] - damped_share(r);
+    });
     return error_rows;
   }
   fill_natural(true);

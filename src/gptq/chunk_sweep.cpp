@@ -33,14 +33,11 @@ ChunkSweep::ChunkSweep(const SweepPlan& plan, ConstMatrixView<float> w, std::int
   work_.assign(at(padded * plan.cols), 0.0);
   residual_.assign(at(padded * kBlockCols), 0.0);
   loss_.assign(at(padded), 0.0);
-  damp_loss_.assign(at(padded), 0.0);
   codes_.assign(at(padded * plan.cols), 0);
   rungs_.assign(at(padded * group_count_), 0);
 }
 
 void ChunkSweep::run() {
-  choose_converter_ladders();
-  check_ladders();
   fill_work();
   pass();
   if (!plan_.fit) return;
@@ -66,6 +63,7 @@ void ChunkSweep::choose_converter_ladders() {
       set_ladder(r, params);
     }
   });
+  check_ladders();
 }
 
 /// A row without a live group was not widened, and keeps its ladder.
@@ -104,7 +102,6 @@ void ChunkSweep::check_ladders() const {
 
 void ChunkSweep::fill_work() {
   std::fill(loss_.begin(), loss_.end(), 0.0);
-  std::fill(damp_loss_.begin(), damp_loss_.end(), 0.0);
   const std::vector<std::int64_t>& channels = plan_.factor.elimination;
   pool_.for_ranges(rows_, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
@@ -156,14 +153,12 @@ void ChunkSweep::sweep_slab(std::int64_t slab, std::int64_t begin, std::int64_t 
     round.x = columns;
     round.ratio = group.ratio.data();
     round.inverse = group.inverse.data();
-    round.damp = group.damp.data();
     round.scales = scales.data();
     round.scale_stride = plan_.fixed_rungs ? kSlabRows : 0;
     round.four_bit = plan_.four_bit;
     round.codes = codes.data();
     round.error = error.data();
     round.loss = loss_.data() + first_row;
-    round.damp_loss = damp_loss_.data() + first_row;
     CORTIQ_SIMD_DISPATCH(pool_.simd(), round_group, round);
     store_group(slab, position, rungs, codes.data());
     if (plan_.factor.identity) continue;

@@ -21,8 +21,10 @@ class ChunkSweep {
   /// w: at most kChunkRows rows. first_row: of the tensor, for messages.
   ChunkSweep(const SweepPlan& plan, ConstMatrixView<float> w, std::int64_t first_row, Pool& pool);
 
-  /// Chooses ladders, rungs and codes. Throws Error{kNumeric} where the scales exceed what a file
-  /// can hold.
+  /// First: the ladders that rounding would use, widened for the fit. Throws Error{kNumeric} where
+  /// the scales exceed what a file can hold.
+  void choose_converter_ladders();
+  /// Then: rungs and codes; the fit moves the ladders in between. Throws as above.
   void run();
   /// tr((W-Q) H (W-Q)^T) and tr(W H W^T) of the chunk; with options.debias the ladders are moved
   /// first.
@@ -34,7 +36,6 @@ class ChunkSweep {
   [[nodiscard]] double energy() const { return energy_; }
 
  private:
-  void choose_converter_ladders();
   void refit_ladders();
   void set_ladder(std::int64_t row, codec::LadderParams params);
   void check_ladders() const;
@@ -51,6 +52,7 @@ class ChunkSweep {
                    std::span<const std::uint8_t, kSlabRows> rungs, const std::uint8_t* codes);
   void dequantize(std::int64_t row, std::int64_t first, std::span<double> out) const;
   std::vector<double> loss_of_rows();
+  [[nodiscard]] double damped_share(std::int64_t row) const;
   void debias(std::vector<double>& error_rows);
   [[nodiscard]] std::int64_t slabs() const { return (rows_ + kSlabRows - 1) / kSlabRows; }
   [[nodiscard]] std::uint8_t& code(std::int64_t row, std::int64_t channel) {
@@ -75,7 +77,6 @@ class ChunkSweep {
   std::vector<double> work_;         ///< [padded rows][cols], elimination order
   std::vector<double> residual_;     ///< [padded rows][kBlockCols], (w - q) / U_jj
   std::vector<double> loss_;         ///< [padded rows], sum of residual^2 = damped loss
-  std::vector<double> damp_loss_;    ///< [padded rows], damping's share of it
   std::vector<std::uint8_t> codes_;  ///< [padded rows][cols], natural order
   std::vector<std::uint8_t>
       rungs_;  ///< [padded rows][groups], natural order, kNoRung for a zero group

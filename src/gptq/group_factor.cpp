@@ -30,7 +30,6 @@ void fill_group(const HostFactor& factor, std::span<const float> diagonal, std::
     // Plain rounding (identity) passes nothing on, whatever U is.
     const double pivot = factor.identity ? 1.0 : u(first + j, first + j);
     group.inverse[sj] = 1.0 / pivot;
-    group.damp[sj] = factor.damping + (factor.dead[channel] != 0 ? 1.0 : 0.0);
     loss_weight[sj] = group.inverse[sj] * group.inverse[sj];
     diagonal_weight[sj] = static_cast<double>(diagonal[channel]);
     for (std::int64_t k = j + 1; k < kGroupCols && !factor.identity; ++k) {

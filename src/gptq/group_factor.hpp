@@ -15,8 +15,7 @@ struct GroupFactor {
   std::array<double, kGroupCols * kGroupCols> ratio{};   ///< U_jk / U_jj, k > j
   std::array<float, kGroupCols * kGroupCols> ratio32{};  ///< the same for the search
   std::array<double, kGroupCols> inverse{};              ///< 1 / U_jj
-  std::array<double, kGroupCols> damp{};  ///< what damping (and a dead channel's unit) adds to H_jj
-  std::array<float, kGroupCols> loss_weight{};  ///< 1 / U_jj^2, times a power of two
+  std::array<float, kGroupCols> loss_weight{};           ///< 1 / U_jj^2, times a power of two
   std::array<float, kGroupCols>
       diagonal_weight{};  ///< H_jj clipped to [0, max f32], times a power of two
 };

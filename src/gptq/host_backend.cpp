@@ -1,14 +1,25 @@
 #include <algorithm>
+#include <chrono>
 
 #include "chunk_sweep.hpp"
 #include "cortiq/codec/ladder.hpp"
 #include "cortiq/gptq/backend.hpp"
 #include "cortiq/gptq/fold.hpp"
+#include "cortiq/gptq/sweep.hpp"
 #include "sweep_plan.hpp"
 
 namespace cortiq::gptq {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+template <typename Fn>
+void timed(double& seconds, Fn&& fn) {
+  const auto begin = Clock::now();
+  fn();
+  seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 class HostBackend final : public Backend {
  public:
@@ -23,23 +34,7 @@ class HostBackend final : public Backend {
                     const SweepOptions& options) override {
     const auto* host = dynamic_cast<const HostFactor*>(&factor);
     CORTIQ_ASSERT(host != nullptr);
-    CORTIQ_ASSERT(options.order == factor.order);
-    CORTIQ_ASSERT(w.cols() == host->n() && h_upper.rows() == host->n() &&
-                  w.cols() % kGroupCols == 0);
-    const SweepPlan plan(*host, h_upper, options, pool_);
-    SweepResult result;
-    result.payload.resize(static_cast<std::size_t>(
-        codec::plane_layout(plan.four_bit ? 4 : 2, w.rows(), w.cols()).bytes));
-    for (std::int64_t first = 0; first < w.rows(); first += kChunkRows) {
-      const std::int64_t count = std::min(kChunkRows, w.rows() - first);
-      ChunkSweep chunk(plan, w.block(first, 0, count, w.cols()), first, pool_);
-      chunk.run();
-      chunk.measure();
-      result.dead_groups += chunk.pack(result.payload, w.rows());
-      result.output_error += chunk.error();
-      result.output_energy += chunk.energy();
-    }
-    return result;
+    return sweep_host(w, h_upper, *host, options, pool_);
   }
 
  private:
@@ -47,6 +42,35 @@ class HostBackend final : public Backend {
 };
 
 }  // namespace
+
+SweepResult sweep_host(ConstMatrixView<float> w, ConstMatrixView<double> h_upper,
+                       const HostFactor& factor, const SweepOptions& options, Pool& pool,
+                       SweepTimes* times) {
+  CORTIQ_ASSERT(options.order == factor.order);
+  CORTIQ_ASSERT(w.cols() == factor.n() && h_upper.rows() == factor.n() &&
+                w.cols() % kGroupCols == 0);
+  const SweepPlan plan(factor, h_upper, options, pool);
+  const codec::PlaneLayout layout = codec::plane_layout(plan.four_bit ? 4 : 2, w.rows(), w.cols());
+  SweepTimes spent;
+  SweepResult result;
+  result.payload.resize(static_cast<std::size_t>(layout.bytes));
+  for (std::int64_t first = 0; first < w.rows(); first += kChunkRows) {
+    const std::int64_t count = std::min(kChunkRows, w.rows() - first);
+    ChunkSweep chunk(plan, w.block(first, 0, count, w.cols()), first, pool);
+    timed(spent.ladder_seconds, [&] { chunk.choose_converter_ladders(); });
+    timed(spent.sweep_seconds, [&] { chunk.run(); });
+    timed(spent.measure_seconds, [&] { chunk.measure(); });
+    result.dead_groups += chunk.pack(result.payload, w.rows());
+    result.output_error += chunk.error();
+    result.output_energy += chunk.energy();
+  }
+  if (times != nullptr) {
+    times->ladder_seconds += spent.ladder_seconds;
+    times->sweep_seconds += spent.sweep_seconds;
+    times->measure_seconds += spent.measure_seconds;
+  }
+  return result;
+}
 
 std::unique_ptr<Backend> make_host_backend(Pool& pool) {
   return std::make_unique<HostBackend>(pool);

@@ -29,14 +29,12 @@ struct RoundArgs {
   const double* x;        ///< [32][16]
   const double* ratio;    ///< [32][32] row-major, U_jk / U_jj for k > j, zero elsewhere
   const double* inverse;  ///< [32] 1 / U_jj
-  const double* damp;     ///< [32] what damping adds to H_jj
   const double* scales;   ///< column j, row r at [j*scale_stride + r]; 0 stores the zero level
   int scale_stride = 0;   ///< 0: one scale per row, kSlabRows: one per column and row
   bool four_bit = true;
   std::uint8_t* codes;  ///< [32][16], out: level + 8 or q2tp code
   double* error;        ///< [32][16], out: (x - q) / U_jj
   double* loss;         ///< [16], += sum of error^2
-  double* damp_loss;    ///< [16], += sum of damp * (x - q)^2
 };
 
 /// x[c] -= sum_j error[j] * u[j][c] for the columns [begin, end) of a block; end - begin a multiple

@@ -28,11 +28,7 @@ void round_rows(const RoundArgs& args, int first, double* levels) {
   const double offset = kFourBit ? 0.0 : 1.5;
   alignas(64) double residual[kGroupCols][kPassRows];
   VecD loss[kChains];
-  VecD damp_loss[kChains];
-  for (int c = 0; c < kChains; ++c) {
-    loss[c] = load(args.loss + first + c * kLanesD);
-    damp_loss[c] = load(args.damp_loss + first + c * kLanesD);
-  }
+  for (int c = 0; c < kChains; ++c) loss[c] = load(args.loss + first + c * kLanesD);
   for (int j0 = 0; j0 < kGroupCols; j0 += kPanel) {
     VecD v[kPanel][kChains];
 #pragma GCC unroll 4
@@ -55,7 +51,6 @@ void round_rows(const RoundArgs& args, int first, double* levels) {
     for (int k = 0; k < kPanel; ++k) {
       const int j = j0 + k;
       const VecD inverse = splat(args.inverse[j]);
-      const VecD damp = splat(args.damp[j]);
       VecD r[kChains];
 #pragma GCC unroll 2
       for (int c = 0; c < kChains; ++c) {
@@ -68,7 +63,6 @@ void round_rows(const RoundArgs& args, int first, double* levels) {
         store(residual[j] + c * kLanesD, r[c]);
         store(args.error + j * kSlabRows + row, error);
         loss[c] = mul_add(error, error, loss[c]);
-        damp_loss[c] = mul_add(damp * r[c], r[c], damp_loss[c]);
       }
 #pragma GCC unroll 4
       for (int m = k + 1; m < kPanel; ++m) {
@@ -78,10 +72,7 @@ void round_rows(const RoundArgs& args, int first, double* levels) {
       }
     }
   }
-  for (int c = 0; c < kChains; ++c) {
-    store(args.loss + first + c * kLanesD, loss[c]);
-    store(args.damp_loss + first + c * kLanesD, damp_loss[c]);
-  }
+  for (int c = 0; c < kChains; ++c) store(args.loss + first + c * kLanesD, loss[c]);
 }
 
 }  // namespace

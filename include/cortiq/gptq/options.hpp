@@ -36,8 +36,9 @@ struct SweepOptions {
 };
 
 struct FoldOptions {
-  double lambda = 0.01;         ///< relative damping; negative = 0
-  std::optional<double> base;   ///< damping unit; default: mean of H_ii over live channels (at least 1e-12)
+  double lambda = 0.01;  ///< relative damping; negative = 0
+  std::optional<double> base =
+      std::nullopt;  ///< damping unit; default: mean of H_ii over live channels (at least 1e-12)
   Order order = Order::kGroup;
 };
 

@@ -45,7 +45,9 @@ TEST(GoldenFold, matches_the_reference_operator) {
     for (std::size_t i = 0; i < tried.size(); ++i)
       EXPECT_NEAR(factor->lambda_tried[i], tried[i], 1e-12 * tried[i]);
     EXPECT_EQ(factor->identity, !c.json["factored"].get<bool>() || factor->mostly_dead);
-    if (c.json["factored"].get<bool>()) EXPECT_EQ(factor->lambda_used, factor->lambda_tried.back());
+    if (!factor->identity) {
+      EXPECT_EQ(factor->lambda_used, factor->lambda_tried.back());
+    }
     expect_factor(*factor, c, "u_upper.f32");
   }
 }
@@ -62,8 +64,7 @@ TEST(GoldenFold, act_order_permutes_as_the_reference_does) {
         pool);
     const auto perm = c.read<std::uint32_t>("perm.u32");
     ASSERT_EQ(factor->elimination, std::vector<std::int64_t>(perm.begin(), perm.end()));
-    if (c.json["files"]["u_perm_upper.f32"].value("stored", true) &&
-        c.json["files"].contains("u_perm_upper.f32")) {
+    if (std::filesystem::exists(folder / "u_perm_upper.f32")) {
       expect_factor(*factor, c, "u_perm_upper.f32");
     }
   }
