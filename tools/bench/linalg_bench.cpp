@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <functional>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "cortiq/linalg/cholesky.hpp"
@@ -67,8 +68,14 @@ void compare(benchmark::State& state, double flops, const std::function<void()>&
   double best_theirs = 1e30;
   double sum_ours = 0.0;
   double sum_theirs = 0.0;
+  prepare();
+  ours();  // warm up: starts the workers, touches the memory
+  prepare();
+  theirs();
   for (auto _ : state) {
     prepare();
+    // Idle OpenBLAS workers spin for a while after a call and would take a core from ours.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     const double mine = seconds_of(ours);
     prepare();
     const double reference = seconds_of(theirs);
