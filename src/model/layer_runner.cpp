@@ -21,22 +21,24 @@ std::int64_t qkv_width(const Arch& arch) {
 }  // namespace
 
 struct LayerScratch::State {
+  /// Not initialised: every stage writes before the next one reads.
+  using Buffer = std::unique_ptr<float[]>;
   State(const Arch& arch, std::int64_t most_rows) : rows(most_rows) {
-    const auto allocate = [&](std::vector<float>& values, std::int64_t width) {
-      values.resize(static_cast<std::size_t>(most_rows * width));
+    const auto allocate = [&](std::int64_t width) {
+      return std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(most_rows * width));
     };
-    allocate(normed, arch.hidden);
-    allocate(qkv, qkv_width(arch));
-    allocate(mixed, arch.heads * arch.v_head_dim);
-    allocate(gate_up, 2 * arch.intermediate);
-    allocate(branch, arch.hidden);
+    normed = allocate(arch.hidden);
+    qkv = allocate(qkv_width(arch));
+    mixed = allocate(arch.heads * arch.v_head_dim);
+    gate_up = allocate(2 * arch.intermediate);
+    branch = allocate(arch.hidden);
   }
   std::int64_t rows;
-  std::vector<float> normed;
-  std::vector<float> qkv;
-  std::vector<float> mixed;
-  std::vector<float> gate_up;
-  std::vector<float> branch;  // output of mixer or MLP before it joins the residual stream
+  Buffer normed;
+  Buffer qkv;
+  Buffer mixed;
+  Buffer gate_up;
+  Buffer branch;  // output of mixer or MLP before it joins the residual stream
   AttentionBuffers attention;
 };
 
@@ -62,8 +64,9 @@ struct LayerRunner::State {
   std::int64_t rows = 0;
   LayerScratch::State* scratch = nullptr;
 
-  [[nodiscard]] MatrixView<float> part(std::vector<float>& values, std::int64_t width) const {
-    return {values.data(), rows, width};
+  [[nodiscard]] MatrixView<float> part(const LayerScratch::State::Buffer& values,
+                                       std::int64_t width) const {
+    return {values.get(), rows, width};
   }
   [[nodiscard]] MatrixView<float> normed() const { return part(scratch->normed, arch.hidden); }
   [[nodiscard]] MatrixView<float> branch() const { return part(scratch->branch, arch.hidden); }
