@@ -26,13 +26,23 @@ double ordered_sum(const std::vector<double>& values) {
 
 }  // namespace
 
+void ChunkSweep::natural_codes(std::int64_t row, std::int64_t first,
+                               std::span<std::uint8_t> out) const {
+  const std::uint8_t* slab =
+      codes_.data() + row / kSlabRows * kSlabRows * plan_.cols + row % kSlabRows;
+  const std::int64_t* positions = plan_.position_of.data() + first;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = slab[positions[i] * kSlabRows];
+}
+
 void ChunkSweep::dequantize(std::int64_t row, std::int64_t first, std::span<double> out) const {
   const double offset = plan_.four_bit ? 8.0 : 1.5;
+  std::vector<std::uint8_t> codes(out.size());
+  natural_codes(row, first, codes);
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(out.size()); ++i) {
     const std::uint8_t chosen = rung(row, (first + i) / kGroupCols);
     const int stored = chosen == kNoRung ? 0 : chosen;
     const double scale = static_cast<double>(tables_[at(row * codec::kRungs + stored)]);
-    out[at(i)] = (static_cast<double>(codes_[at(row * plan_.cols + first + i)]) - offset) * scale;
+    out[at(i)] = (static_cast<double>(codes[at(i)]) - offset) * scale;
   }
 }
 
@@ -128,36 +138,45 @@ void ChunkSweep::debias(std::vector<double>& error_rows) {
 std::int64_t ChunkSweep::pack(std::span<std::byte> payload, std::int64_t tensor_rows) const {
   const codec::PlaneLayout layout =
       codec::plane_layout(plan_.four_bit ? 4 : 2, tensor_rows, plan_.cols);
-  const int bits = plan_.four_bit ? 4 : 2;
-  const std::int64_t per_byte = 8 / bits;
-  const std::int64_t row_bytes = plan_.cols / per_byte;
+  std::vector<std::int64_t> zero_groups(at(rows_), 0);
+  pool_.for_ranges(rows_, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) zero_groups[at(r)] = pack_row(r, layout, payload);
+  });
+  std::int64_t total = 0;
+  for (const std::int64_t count : zero_groups) total += count;
+  return total;
+}
+
+std::int64_t ChunkSweep::pack_row(std::int64_t row, const codec::PlaneLayout& layout,
+                                  std::span<std::byte> payload) const {
+  const unsigned bits = plan_.four_bit ? 4 : 2;
+  const std::size_t per_byte = 8 / bits;
+  std::vector<std::uint8_t> codes(at(plan_.cols));
+  natural_codes(row, 0, codes);
   auto* bytes = reinterpret_cast<std::uint8_t*>(payload.data());
+  const std::size_t row_bytes = codes.size() / per_byte;
+  std::uint8_t* out = bytes + at(first_row_ + row) * row_bytes;
+  for (std::size_t b = 0; b < row_bytes; ++b) {
+    unsigned packed = 0;
+    for (std::size_t k = 0; k < per_byte; ++k) {
+      packed |= static_cast<unsigned>(codes[b * per_byte + k]) << (static_cast<unsigned>(k) * bits);
+    }
+    out[b] = static_cast<std::uint8_t>(packed);
+  }
+  std::uint8_t* params = bytes + layout.params_offset + 4 * (first_row_ + row);
+  store_le(params, params_[at(row)].lo);
+  store_le(params + 2, params_[at(row)].step);
+  std::uint8_t* rung_row = bytes + layout.rungs_offset + (first_row_ + row) * layout.rung_row_bytes;
   std::int64_t zero_groups = 0;
-  for (std::int64_t r = 0; r < rows_; ++r) {
-    const std::uint8_t* codes = codes_.data() + r * plan_.cols;
-    std::uint8_t* out = bytes + (first_row_ + r) * row_bytes;
-    for (std::int64_t b = 0; b < row_bytes; ++b) {
-      unsigned packed = 0;
-      for (std::int64_t k = 0; k < per_byte; ++k) {
-        packed |= static_cast<unsigned>(codes[b * per_byte + k])
-                  << (static_cast<unsigned>(k) * static_cast<unsigned>(bits));
-      }
-      out[b] = static_cast<std::uint8_t>(packed);
-    }
-    std::uint8_t* params = bytes + layout.params_offset + 4 * (first_row_ + r);
-    store_le(params, params_[at(r)].lo);
-    store_le(params + 2, params_[at(r)].step);
-    std::uint8_t* rung_row = bytes + layout.rungs_offset + (first_row_ + r) * layout.rung_row_bytes;
-    for (std::int64_t g = 0; g < group_count_; ++g) {
-      const std::uint8_t chosen = rung(r, g);
-      const unsigned stored = chosen == kNoRung ? 0U : chosen;
-      codec::put_rung(rung_row, g, stored);
-      const std::uint8_t* group = codes + g * kGroupCols;
-      const bool zero = plan_.four_bit ? std::all_of(group, group + kGroupCols,
-                                                     [](auto c) { return c == kQ4ZeroCode; })
-                                       : stored == 0;
-      if (zero) ++zero_groups;
-    }
+  for (std::int64_t g = 0; g < group_count_; ++g) {
+    const std::uint8_t chosen = rung(row, g);
+    const unsigned stored = chosen == kNoRung ? 0U : chosen;
+    codec::put_rung(rung_row, g, stored);
+    const std::uint8_t* group = codes.data() + g * kGroupCols;
+    const bool zero = plan_.four_bit ? std::all_of(group, group + kGroupCols,
+                                                   [](auto c) { return c == kQ4ZeroCode; })
+                                     : stored == 0;
+    if (zero) ++zero_groups;
   }
   return zero_groups;
 }

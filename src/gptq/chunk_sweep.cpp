@@ -141,7 +141,6 @@ void ChunkSweep::sweep_slab(std::int64_t slab, std::int64_t begin, std::int64_t 
   alignas(64) std::array<double, kBlockCols * kSlabRows> x;
   alignas(64) std::array<double, kGroupCols * kSlabRows> error;
   alignas(64) std::array<double, kGroupCols * kSlabRows> scales;
-  alignas(64) std::array<std::uint8_t, kGroupCols * kSlabRows> codes;
   load_slab(slab, begin, end, x.data());
   const std::int64_t first_row = slab * kSlabRows;
   for (std::int64_t position = begin; position < end; position += kGroupCols) {
@@ -156,11 +155,11 @@ void ChunkSweep::sweep_slab(std::int64_t slab, std::int64_t begin, std::int64_t 
     round.scales = scales.data();
     round.scale_stride = plan_.fixed_rungs ? kSlabRows : 0;
     round.four_bit = plan_.four_bit;
-    round.codes = codes.data();
+    round.codes = codes_.data() + (first_row * plan_.cols + position * kSlabRows);
     round.error = error.data();
     round.loss = loss_.data() + first_row;
     CORTIQ_SIMD_DISPATCH(pool_.simd(), round_group, round);
-    store_group(slab, position, rungs, codes.data());
+    store_rungs(slab, position, rungs);
     if (plan_.factor.identity) continue;
     for (std::int64_t r = 0; r < kSlabRows; ++r) {
       double* out = residual_.data() + (first_row + r) * kBlockCols + (position - begin);
@@ -201,16 +200,11 @@ void ChunkSweep::slab_scales(std::int64_t slab, std::int64_t position,
   }
 }
 
-void ChunkSweep::store_group(std::int64_t slab, std::int64_t position,
-                             std::span<const std::uint8_t, kSlabRows> rungs,
-                             const std::uint8_t* codes) {
-  const std::vector<std::int64_t>& channels = plan_.factor.elimination;
-  for (std::int64_t r = 0; r < kSlabRows; ++r) {
-    const std::int64_t row = slab * kSlabRows + r;
-    for (std::int64_t j = 0; j < kGroupCols; ++j)
-      code(row, channels[at(position + j)]) = codes[j * kSlabRows + r];
-    if (!plan_.fixed_rungs) rung(row, channels[at(position)] / kGroupCols) = rungs[at(r)];
-  }
+void ChunkSweep::store_rungs(std::int64_t slab, std::int64_t position,
+                             std::span<const std::uint8_t, kSlabRows> rungs) {
+  if (plan_.fixed_rungs) return;
+  const std::int64_t group = plan_.factor.elimination[at(position)] / kGroupCols;
+  for (std::int64_t r = 0; r < kSlabRows; ++r) rung(slab * kSlabRows + r, group) = rungs[at(r)];
 }
 
 }  // namespace cortiq::gptq

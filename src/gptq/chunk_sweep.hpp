@@ -48,16 +48,17 @@ class ChunkSweep {
                                                  const double* x) const;
   void slab_scales(std::int64_t slab, std::int64_t position,
                    std::span<const std::uint8_t, kSlabRows> rungs, double* scales) const;
-  void store_group(std::int64_t slab, std::int64_t position,
-                   std::span<const std::uint8_t, kSlabRows> rungs, const std::uint8_t* codes);
+  void store_rungs(std::int64_t slab, std::int64_t position,
+                   std::span<const std::uint8_t, kSlabRows> rungs);
+  /// Codes of channels [first, first + out.size()) of a row.
+  void natural_codes(std::int64_t row, std::int64_t first, std::span<std::uint8_t> out) const;
   void dequantize(std::int64_t row, std::int64_t first, std::span<double> out) const;
   std::vector<double> loss_of_rows();
   [[nodiscard]] double damped_share(std::int64_t row) const;
+  std::int64_t pack_row(std::int64_t row, const codec::PlaneLayout& layout,
+                        std::span<std::byte> payload) const;
   void debias(std::vector<double>& error_rows);
   [[nodiscard]] std::int64_t slabs() const { return (rows_ + kSlabRows - 1) / kSlabRows; }
-  [[nodiscard]] std::uint8_t& code(std::int64_t row, std::int64_t channel) {
-    return codes_[static_cast<std::size_t>(row * plan_.cols + channel)];
-  }
   [[nodiscard]] std::uint8_t& rung(std::int64_t row, std::int64_t group) {
     return rungs_[static_cast<std::size_t>(row * group_count_ + group)];
   }
@@ -77,7 +78,7 @@ class ChunkSweep {
   std::vector<double> work_;         ///< [padded rows][cols], elimination order
   std::vector<double> residual_;     ///< [padded rows][kBlockCols], (w - q) / U_jj
   std::vector<double> loss_;         ///< [padded rows], sum of residual^2 = damped loss
-  std::vector<std::uint8_t> codes_;  ///< [padded rows][cols], natural order
+  std::vector<std::uint8_t> codes_;  ///< [slabs][cols][16], elimination order
   std::vector<std::uint8_t>
       rungs_;  ///< [padded rows][groups], natural order, kNoRung for a zero group
   double error_ = 0;

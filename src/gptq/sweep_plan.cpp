@@ -24,6 +24,13 @@ std::vector<float> diagonal_weights(const HostFactor& factor, ConstMatrixView<do
   return weights;
 }
 
+std::vector<std::int64_t> inverse_of(const std::vector<std::int64_t>& order) {
+  std::vector<std::int64_t> inverse(order.size());
+  for (std::size_t a = 0; a < order.size(); ++a)
+    inverse[static_cast<std::size_t>(order[a])] = static_cast<std::int64_t>(a);
+  return inverse;
+}
+
 }  // namespace
 
 SweepPlan::SweepPlan(const HostFactor& host_factor, ConstMatrixView<double> h,
@@ -38,6 +45,7 @@ SweepPlan::SweepPlan(const HostFactor& host_factor, ConstMatrixView<double> h,
       search(search_of(sweep_options)),
       zero_dead(host_factor.dead_channels > 0 && !host_factor.mostly_dead),
       weights(diagonal_weights(host_factor, h)),
+      position_of(inverse_of(host_factor.elimination)),
       groups(make_group_factors(host_factor, weights, pool)) {}
 
 }  // namespace cortiq::gptq

@@ -27,9 +27,10 @@ struct SweepPlan {
   bool fixed_rungs;  ///< act order: rungs come with the converter's ladder
   bool fit;          ///< two passes
   RungSearch search;
-  bool zero_dead;                   ///< dead channels are set to zero before anything else
-  std::vector<float> weights;       ///< by channel: f32 H_ii in [0, max]; 1 where H says nothing
-  std::vector<GroupFactor> groups;  ///< by elimination position
+  bool zero_dead;              ///< dead channels are set to zero before anything else
+  std::vector<float> weights;  ///< by channel: f32 H_ii in [0, max]; 1 where H says nothing
+  std::vector<std::int64_t> position_of;  ///< channel -> elimination position
+  std::vector<GroupFactor> groups;        ///< by elimination position
 };
 
 }  // namespace cortiq::gptq
