@@ -78,38 +78,41 @@ void fill(ConstMatrixView<double> h_upper, const Reversed& r, MatrixView<double>
     for (std::int64_t i = begin; i < end; ++i) {
       const auto si = static_cast<std::size_t>(i);
       double* row = a.row(i);
-      std::fill(row, row + n, 0.0);
       row[i] = 1.0;
-      if (r.dead[si] != 0) continue;
+      if (r.dead[si] != 0) {
+        std::fill(row, row + i, 0.0);
+        continue;
+      }
       for (std::int64_t j = 0; j < i; ++j) {
         const auto sj = static_cast<std::size_t>(j);
-        if (r.dead[sj] != 0) continue;
-        row[j] =
-            h_at(h_upper, r.channel[si], r.channel[sj]) * r.inverse_scale[si] * r.inverse_scale[sj];
+        const double h = r.dead[sj] != 0 ? 0.0 : h_at(h_upper, r.channel[si], r.channel[sj]);
+        row[j] = h * r.inverse_scale[si] * r.inverse_scale[sj];
       }
     }
   });
 }
 
-/// X (lower, reversed order) becomes U: U[j][k] = X[n-1-j][n-1-k] / D_k. Turning the matrix by 180
-/// degrees is reversing its storage, done here for pairs of rows.
+/// out[k] = reversed[n-1-k] / D_k for k in [first, n), zeros before; reversed holds n - first
+/// entries of a row of X.
+void write_row(const double* reversed, const Reversed& r, std::int64_t first, std::int64_t n,
+               double* out) {
+  std::fill(out, out + first, 0.0);
+  for (std::int64_t k = first; k < n; ++k) {
+    out[k] = reversed[n - 1 - k] * r.inverse_scale[static_cast<std::size_t>(n - 1 - k)];
+  }
+}
+
+/// X (lower, reversed order) becomes U: U[j][k] = X[n-1-j][n-1-k] / D_k. Rows j and n-1-j change
+/// places, so they are done together; the upper triangle of x need not hold anything.
 void turn_and_scale(MatrixView<double> x, const Reversed& r, Pool& pool) {
   const std::int64_t n = x.rows();
-  const auto finish_row = [&](std::int64_t j) {
-    double* row = x.row(j);
-    std::fill(row, row + j, 0.0);
-    for (std::int64_t k = j; k < n; ++k)
-      row[k] *= r.inverse_scale[static_cast<std::size_t>(n - 1 - k)];
-  };
   pool.for_ranges((n + 1) / 2, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> shorter(static_cast<std::size_t>(end));
     for (std::int64_t j = begin; j < end; ++j) {
       const std::int64_t other = n - 1 - j;
-      if (other != j) std::swap_ranges(x.row(j), x.row(j) + n, x.row(other));
-      std::reverse(x.row(j), x.row(j) + n);
-      finish_row(j);
-      if (other == j) continue;
-      std::reverse(x.row(other), x.row(other) + n);
-      finish_row(other);
+      std::copy(x.row(j), x.row(j) + j + 1, shorter.begin());
+      if (other != j) write_row(x.row(other), r, j, n, x.row(j));
+      write_row(shorter.data(), r, other, n, x.row(other));
     }
   });
 }
