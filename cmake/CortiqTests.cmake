@@ -2,7 +2,8 @@
 # LABEL_MODULE that links the module, and each of its tests becomes one ctest entry with the label.
 
 include(GoogleTest)
-add_library(cortiq_test_support STATIC "${CMAKE_SOURCE_DIR}/tests/support/data_dirs.cpp")
+add_library(cortiq_test_support STATIC
+  "${CMAKE_SOURCE_DIR}/tests/support/data_dirs.cpp" "${CMAKE_SOURCE_DIR}/tests/support/run_program.cpp")
 target_include_directories(cortiq_test_support PUBLIC "${CMAKE_SOURCE_DIR}/tests/support")
 target_compile_definitions(cortiq_test_support PRIVATE
   CORTIQ_SOURCE_DIR="${CMAKE_SOURCE_DIR}" CORTIQ_BINARY="${CMAKE_BINARY_DIR}/cortiq-quant")

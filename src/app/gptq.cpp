@@ -85,6 +85,7 @@ void parse_q2tp(const Arguments& arguments, pipeline::GptqOptions& options) {
 pipeline::GptqOptions parse(const Arguments& arguments) {
   pipeline::GptqOptions options = arguments.options;
   options.selection = parse_selection(arguments.selection);
+  options.selection.include = arguments.options.selection.include;
   const codec::Codec profile = options.selection.profile;
   if (profile != codec::Codec::kQ4tp && profile != codec::Codec::kQ2tp) {
     fail(ErrorKind::kUsage,

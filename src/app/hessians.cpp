@@ -1,6 +1,5 @@
 // cortiq-quant hessians capture | inspect.
 #include "command.hpp"
-#include "cortiq/calib/hessian_cache.hpp"
 #include "cortiq/cmf/header.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "model_options.hpp"
@@ -57,11 +56,11 @@ std::string entry_text(const calib::CacheEntryStats& entry) {
 }
 
 int execute_inspect(const InspectArguments& arguments) {
-  const calib::HessianCache cache = calib::HessianCache::open(arguments.cache);
+  const pipeline::CacheReport report = pipeline::inspect_cache(arguments.cache, arguments.full);
   cmf::Json json{{"path", arguments.cache.string()}, {"entries", cmf::Json::array()}};
   std::string text =
-      fmt::format("{}: {} Hessians\n", arguments.cache.string(), cache.entries().size());
-  if (const auto identity = cache.identity()) {
+      fmt::format("{}: {} Hessians\n", arguments.cache.string(), report.entries.size());
+  if (const auto& identity = report.identity) {
     text += fmt::format("  model {}, {} tokens, window {}, BOS {}\n", identity->model_hash,
                         identity->tokens, identity->window, identity->bos ? "on" : "off");
     for (const auto& source : identity->sources)
@@ -73,8 +72,7 @@ int execute_inspect(const InspectArguments& arguments) {
   } else {
     text += "  no identity file beside it\n";
   }
-  for (std::size_t i = 0; i < cache.entries().size(); ++i) {
-    const calib::CacheEntryStats entry = calib::inspect_entry(cache, i, arguments.full);
+  for (const calib::CacheEntryStats& entry : report.entries) {
     text += entry_text(entry);
     json["entries"].push_back(entry_json(entry));
   }

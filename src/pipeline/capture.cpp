@@ -1,4 +1,6 @@
 // Calibration only: the Hessian of every linear input of a model, to a CMFHESS1 file.
+#include <algorithm>
+
 #include "calibration_input.hpp"
 #include "cortiq/calib/hessian_cache.hpp"
 #include "cortiq/pipeline/jobs.hpp"
@@ -19,7 +21,10 @@ CaptureResult run_capture(const std::filesystem::path& path, const std::filesyst
   const auto groups = model::input_groups(forward.arch(), *source);
   const std::string model_hash = model_identity(*source, context.pool);
   const model::Windows& windows = input.corpus.windows;
-  calib::HessianCacheWriter writer(output);
+  const auto entries = static_cast<std::uint64_t>(std::count_if(
+      groups.begin(), groups.end(),
+      [&](const model::InputGroup& group) { return group.layer < forward.arch().layers; }));
+  calib::HessianCacheWriter writer(output, entries);
   CaptureResult result{0, windows.tokens(), windows.count()};
   model::HiddenStates states = forward.embed(windows);
   for (std::int64_t layer = 0; layer < forward.arch().layers; ++layer) {
@@ -40,6 +45,15 @@ CaptureResult run_capture(const std::filesystem::path& path, const std::filesyst
   }
   writer.commit(cache_identity(input, model_hash));
   return result;
+}
+
+CacheReport inspect_cache(const std::filesystem::path& path, bool full) {
+  const calib::HessianCache cache = calib::HessianCache::open(path);
+  CacheReport report;
+  report.identity = cache.identity();
+  for (std::size_t i = 0; i < cache.entries().size(); ++i)
+    report.entries.push_back(calib::inspect_entry(cache, i, full));
+  return report;
 }
 
 }  // namespace cortiq::pipeline

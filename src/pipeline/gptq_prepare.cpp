@@ -11,6 +11,7 @@ GptqRun::GptqRun(const GptqOptions& options, Context& context)
     : options_(options), context_(context) {}
 
 void GptqRun::prepare() {
+  if (!options_.calibration.sources.empty()) calib::check_sources(options_.calibration.sources);
   open_models();
   check_paths();
   plan_ = plan_tensors(*source_, options_.selection, 0.01F, options_.sanitize, context_);

@@ -68,7 +68,7 @@ void GptqRun::solve_by_layers(TensorJob& job) {
   std::unique_ptr<calib::HessianCacheWriter> cache;
   if (options_.hessians) {
     model_hash_ = model_identity(calib_source_ ? *calib_source_ : *source_, context_.pool);
-    cache = std::make_unique<calib::HessianCacheWriter>(*options_.hessians);
+    cache = std::make_unique<calib::HessianCacheWriter>(*options_.hessians, plan_.groups.size());
   }
   std::int64_t last = -1;
   for (const GroupPlan& group : plan_.groups) last = std::max(last, group.layer);

@@ -1,6 +1,7 @@
 #include "cortiq/support/parallel.hpp"
 
 #include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
@@ -10,11 +11,18 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <optional>
 
 namespace cortiq {
 
 struct Pool::Arena {
-  explicit Arena(int threads) : arena(threads) {}
+  explicit Arena(int threads) : arena(threads) {
+    // oneTBB starts no more workers than there are cores unless it is told so.
+    if (threads > tbb::info::default_concurrency()) {
+      limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+    }
+  }
+  std::optional<tbb::global_control> limit;
   tbb::task_arena arena;
 };
 

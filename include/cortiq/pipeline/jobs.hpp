@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cortiq/calib/hessian_cache.hpp"
 #include "cortiq/cmf/dtype.hpp"
 #include "cortiq/model/score.hpp"
 #include "cortiq/pipeline/context.hpp"
@@ -50,5 +51,13 @@ struct CaptureResult {
 CaptureResult run_capture(const std::filesystem::path& model, const std::filesystem::path& output,
                           const CalibrationOptions& options, const std::string& profile_codec,
                           Context& context);
+
+/// Entries and identity of a CMFHESS1 file. @param full  read and check every value, not only the
+/// diagonals.
+struct CacheReport {
+  std::optional<calib::CacheIdentity> identity;
+  std::vector<calib::CacheEntryStats> entries;
+};
+[[nodiscard]] CacheReport inspect_cache(const std::filesystem::path& cache, bool full);
 
 }  // namespace cortiq::pipeline
