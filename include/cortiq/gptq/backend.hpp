@@ -1,6 +1,6 @@
-// backend.hpp: the two steps of GPTQ that host and device implement: fold (H -> U) and sweep (W, U -> codes).
-// Matrices: H [n,n] f64 undamped sums (upper triangle valid); W [rows,n] f32; U upper with H_d^-1 = U^T U in elimination
-// order. Host bytes do not depend on the number of threads.
+// backend.hpp: the two steps of GPTQ that host and device implement: fold (H -> U) and sweep (W, U
+// -> codes). Matrices: H [n,n] f64 undamped sums (upper triangle valid); W [rows,n] f32; U upper
+// with H_d^-1 = U^T U in elimination order. Host bytes do not depend on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -22,32 +22,37 @@ class Factor {
 
   double lambda_used = 0;            ///< relative damping that factored
   std::vector<double> lambda_tried;  ///< all tries, the last one is lambda_used unless identity
-  bool identity = false;             ///< nothing factored up to lambda 10: plain rounding with the chosen ladder
+  bool identity =
+      false;  ///< nothing factored up to lambda 10, or (nearly) all channels dead: plain rounding
   std::int64_t dead_channels = 0;
   Order order = Order::kNatural;
 };
 
 struct SweepResult {
-  std::vector<std::byte> payload;   ///< CMF payload of the target dtype
-  double output_error = 0;          ///< tr((W-Q) H (W-Q)^T), undamped H, f64
-  double output_energy = 0;         ///< tr(W H W^T)
-  std::int64_t dead_groups = 0;     ///< groups stored as all zero
+  std::vector<std::byte> payload;  ///< CMF payload of the target dtype
+  double output_error = 0;   ///< tr((W-Q) H (W-Q)^T), undamped H, f64; Q before its rounding to f32
+  double output_energy = 0;  ///< tr(W H W^T)
+  std::int64_t dead_groups = 0;  ///< groups stored as all zero
 };
 
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// h: finite (checked by the caller). Never throws for an H that does not factor: see Factor::identity.
-  [[nodiscard]] virtual std::unique_ptr<Factor> fold(ConstMatrixView<double> h_upper, const FoldOptions& options) = 0;
-  /// w: original weights, finite. h_upper: the same H (metrics, debias). options.order must equal factor.order.
-  [[nodiscard]] virtual SweepResult sweep(ConstMatrixView<float> w, ConstMatrixView<double> h_upper, const Factor& factor,
-                                          const SweepOptions& options) = 0;
+  /// h: finite (checked by the caller). Never throws for an H that does not factor: see
+  /// Factor::identity.
+  [[nodiscard]] virtual std::unique_ptr<Factor> fold(ConstMatrixView<double> h_upper,
+                                                     const FoldOptions& options) = 0;
+  /// w: original weights, finite. h_upper: the same H (metrics, debias). options.order must equal
+  /// factor.order.
+  [[nodiscard]] virtual SweepResult sweep(ConstMatrixView<float> w, ConstMatrixView<double> h_upper,
+                                          const Factor& factor, const SweepOptions& options) = 0;
 };
 
 /// f64 on the CPU. Keeps a reference to pool.
 [[nodiscard]] std::unique_ptr<Backend> make_host_backend(Pool& pool);
 
-/// tr(E H E^T) and tr(W H W^T) for E = W - decoded(payload); used for rounded tensors and by `compare`.
+/// tr(E H E^T) and tr(W H W^T) for E = W - decoded(payload); used for rounded tensors and by
+/// `compare`.
 struct OutputError {
   double error = 0;
   double energy = 0;
