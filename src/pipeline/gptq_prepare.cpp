@@ -1,11 +1,47 @@
 // The checks and the plan of a GPTQ run: all that can be known before the work starts.
 #include <algorithm>
 
+#include "cortiq/pipeline/jobs.hpp"
+#include "cortiq/support/file.hpp"
 #include "cortiq/support/memory.hpp"
 #include "gptq_run.hpp"
 
 namespace cortiq::pipeline {
 namespace fs = std::filesystem;
+namespace {
+
+bool same_path(const fs::path& a, const fs::path& b) {
+  std::error_code code;
+  const fs::path first = fs::weakly_canonical(a, code);
+  if (code) return a == b;
+  const fs::path second = fs::weakly_canonical(b, code);
+  return code ? a == b : first == second;
+}
+
+/// Whether any tensor is to get two bits, by the profile or by name.
+bool asks_for_q2tp(const SelectionOptions& selection) {
+  const auto& overrides = selection.overrides;
+  return is_q2tp_profile(selection) ||
+         std::any_of(overrides.begin(), overrides.end(), [](const codec::TensorOverride& entry) {
+           return entry.codec == codec::Codec::kQ2tp;
+         });
+}
+
+/// The Hessians of another model fit only if its matrices have the same shapes.
+void check_same_shapes(const cmf::Source& source, const cmf::Source& calib_source) {
+  for (const cmf::TensorInfo& tensor : source.tensors()) {
+    const auto index = calib_source.find(tensor.name);
+    if (!index || calib_source.tensors()[*index].shape == tensor.shape) continue;
+    fail(ErrorKind::kInput,
+         "--calib-model {}: tensor {} has shape {} there and {} in {}; give the same model in "
+         "another precision",
+         calib_source.path().string(), tensor.name,
+         fmt::join(calib_source.tensors()[*index].shape, "x"), fmt::join(tensor.shape, "x"),
+         source.path().string());
+  }
+}
+
+}  // namespace
 
 GptqRun::GptqRun(const GptqOptions& options, Context& context)
     : options_(options), context_(context) {}
@@ -28,23 +64,20 @@ void GptqRun::prepare() {
   }
   open_cache();
   if (cache_) {
-    if (!options_.calibration.sources.empty()) {
-      context_.log.info("the Hessians come from {}; no forward pass is run",
-                        cache_->path().string());
-    }
+    context_.log.info("the Hessians come from {}; no forward pass is run", cache_->path().string());
     plan_groups_by_cache(plan_, *source_, *cache_);
   } else {
     const cmf::Source& runs_on = calib_source_ ? *calib_source_ : *source_;
     forward_ = std::make_unique<model::Forward>(runs_on, context_.pool);
     input_ = load_calibration(runs_on, forward_->arch(), options_.calibration,
-                              is_q2tp_profile(options_.selection), options_.allow_few_tokens,
+                              asks_for_q2tp(options_.selection), options_.allow_few_tokens,
                               context_.log);
     log_sources(*input_, context_.log);
     plan_groups_by_structure(plan_, *source_, forward_->arch());
   }
   check_missing();
   plan_memory(plan_, *source_, forward_.get(), input_ ? input_->corpus.windows.tokens() : 0,
-              options_.calibration);
+              options_.calibration, context_.pool.threads());
   log_plan();
 }
 
@@ -53,8 +86,15 @@ void GptqRun::open_models() {
   if (const std::string reason = refusal_to_quantize(*source_); !reason.empty()) {
     fail(ErrorKind::kUnsupported, "{}: {}", options_.input.string(), reason);
   }
-  if (options_.calibration.calib_model)
+  if (options_.calibration.calib_model) {
     calib_source_ = open_source(*options_.calibration.calib_model);
+    check_same_shapes(*source_, *calib_source_);
+  }
+  if (options_.perplexity_text) {
+    JudgeOptions judge;
+    judge.text = *options_.perplexity_text;
+    check_judge_text(*source_, judge);
+  }
   output_ = options_.output.empty()
                 ? derived_output(options_.input, codec::codec_name(options_.selection.profile))
                 : options_.output;
@@ -80,29 +120,29 @@ void GptqRun::check_paths() {
     check_report_path(report);
     results.push_back(report);
   }
+  std::vector<fs::path> cache_files;
   if (options_.hessians) {
+    cache_files = {*options_.hessians, calib::sidecar_path(*options_.hessians)};
     check_output_path(*options_.hessians, inputs);
-    inputs.push_back(*options_.hessians);
+    inputs.insert(inputs.end(), cache_files.begin(), cache_files.end());
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
+    for (const fs::path& file : cache_files) {
+      if (!same_path(results[i], file)) continue;
+      fail(ErrorKind::kUsage, "{}: belongs to the Hessian cache {}; choose another output",
+           results[i].string(), options_.hessians->string());
+    }
     check_output_path(results[i], inputs);
     for (std::size_t j = 0; j < i; ++j) {
-      if (fs::weakly_canonical(results[i]) == fs::weakly_canonical(results[j])) {
-        fail(ErrorKind::kUsage, "{} is named as two outputs; choose different files",
-             results[i].string());
-      }
-    }
-    if (options_.hessians &&
-        fs::weakly_canonical(results[i]) == fs::weakly_canonical(*options_.hessians)) {
-      fail(ErrorKind::kUsage,
-           "{} is named both as Hessian cache and as output; choose different files",
+      if (!same_path(results[i], results[j])) continue;
+      fail(ErrorKind::kUsage, "{} is named as two outputs; choose different files",
            results[i].string());
     }
   }
 }
 
 void GptqRun::open_cache() {
-  if (!options_.hessians || !fs::exists(*options_.hessians)) return;
+  if (!options_.hessians || !file_identity(*options_.hessians)) return;
   cache_.emplace(calib::HessianCache::open(*options_.hessians));
   check_cache_identity(*cache_);
   report_.hessians = "cache " + cache_->sha256();
@@ -123,12 +163,11 @@ void GptqRun::check_cache_identity(const calib::HessianCache& cache) {
   wanted.model_hash = model_identity(runs_on, context_.pool);
   if (!runs_on.vocab().empty()) wanted.tokenizer_hash = tokenizer_identity(runs_on);
   if (!options_.calibration.sources.empty() || options_.calibration.tokens > 0 ||
-      options_.calibration.window > 0) {
+      options_.calibration.window > 0 || options_.calibration.bos != Bos::kOff) {
     // The person names a corpus or a budget: then the cache must have been made from it.
     const model::Arch arch = model::read_arch(runs_on);
-    const CalibrationInput input =
-        load_calibration(runs_on, arch, options_.calibration, is_q2tp_profile(options_.selection),
-                         true, context_.log);
+    const CalibrationInput input = load_calibration(
+        runs_on, arch, options_.calibration, asks_for_q2tp(options_.selection), true, context_.log);
     wanted = cache_identity(input, wanted.model_hash);
   }
   const auto differences = calib::identity_differences(wanted, *cached);
@@ -136,7 +175,7 @@ void GptqRun::check_cache_identity(const calib::HessianCache& cache) {
     report_.tokens_used = cached->tokens;
     report_.window = cached->window;
     report_.sources = cached->sources;
-    if (is_q2tp_profile(options_.selection) && cached->tokens + 1 < kLeastQ2tpTokens &&
+    if (asks_for_q2tp(options_.selection) && cached->tokens + 1 < kLeastQ2tpTokens &&
         !options_.allow_few_tokens) {
       fail(ErrorKind::kRefused,
            "{}: was made from {} tokens and q2tp needs at least {}; capture more, or force it with "

@@ -1,6 +1,8 @@
 // The work of a GPTQ run: layer by layer, forward and Hessians, fold, sweep, write.
 #include "gptq_run.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 
 #include "cortiq/cmf/verify.hpp"
@@ -53,14 +55,13 @@ RunReport GptqRun::execute() {
 
 void GptqRun::solve_from_cache(TensorJob& job) {
   const auto start = Clock::now();
-  std::int64_t done = 0;
-  for (const GroupPlan& group : plan_.groups) {
-    context_.interrupt.check();
-    const auto hessian = cache_->read(*group.cache_entry);
-    solve_one(job, group, *hessian);
+  std::atomic<std::int64_t> done = 0;
+  solve_batches(plan_.groups.size(), [&](std::size_t i) {
+    const auto hessian = cache_->read(*plan_.groups[i].cache_entry);
+    solve_one(job, plan_.groups[i], *hessian);
     context_.log.progress("fold and sweep", ++done, static_cast<std::int64_t>(plan_.groups.size()),
                           "groups");
-  }
+  });
   time_phase("fold and sweep", seconds_since(start));
 }
 
@@ -136,13 +137,22 @@ void GptqRun::solve_captured(TensorJob& job, calib::Capture& capture,
     time_phase("Hessian cache", seconds_since(start));
   }
   const auto start = Clock::now();
-  context_.pool.for_each(static_cast<std::int64_t>(groups.size()), [&](std::int64_t i) {
-    context_.interrupt.check();
-    const auto index = static_cast<std::size_t>(i);
-    solve_one(job, groups[index], *hessians[index]);
-    hessians[index].reset();
+  solve_batches(groups.size(), [&](std::size_t i) {
+    solve_one(job, groups[i], *hessians[i]);
+    hessians[i].reset();
   });
   time_phase("fold and sweep", seconds_since(start));
+}
+
+void GptqRun::solve_batches(std::size_t groups, const std::function<void(std::size_t)>& solve) {
+  const auto at_once = static_cast<std::size_t>(plan_.memory.groups_at_once);
+  for (std::size_t first = 0; first < groups; first += at_once) {
+    const std::size_t count = std::min(at_once, groups - first);
+    context_.pool.for_each(static_cast<std::int64_t>(count), [&](std::int64_t i) {
+      context_.interrupt.check();
+      solve(first + static_cast<std::size_t>(i));
+    });
+  }
 }
 
 void GptqRun::solve_one(TensorJob& job, const GroupPlan& group, const calib::Hessian& hessian) {

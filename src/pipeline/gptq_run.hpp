@@ -1,6 +1,7 @@
 // gptq_run.hpp: the stages of one GPTQ run, in the order in which they happen.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,6 +38,8 @@ class GptqRun {
                      calib::HessianCacheWriter* cache);
   void solve_captured(TensorJob& job, calib::Capture& capture, const std::vector<GroupPlan>& groups,
                       calib::HessianCacheWriter* cache);
+  /// Calls solve(i) for i < groups, plan_.memory.groups_at_once of them at the same time.
+  void solve_batches(std::size_t groups, const std::function<void(std::size_t)>& solve);
   void solve_one(TensorJob& job, const GroupPlan& group, const calib::Hessian& hessian);
   [[nodiscard]] std::vector<GroupPlan> groups_of_layer(std::int64_t layer) const;
   [[nodiscard]] cmf::Header output_header() const;

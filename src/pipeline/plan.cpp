@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <unordered_map>
 
 #include "cortiq/pipeline/model_source.hpp"
@@ -31,15 +32,38 @@ std::uint64_t square_bytes(std::int64_t n) {
   return static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n) * 8;
 }
 
-/// Fold buffer and U beside H, and the widest matrix as f32, twice f64 and its error.
-std::uint64_t solve_bytes(const Plan& plan, const cmf::Source& source) {
+/// What one group needs while it is solved: fold buffer and U beside H, and its widest matrix as
+/// f32, twice f64 and its error. A Hessian from a cache is read when its group starts.
+std::uint64_t solve_bytes(const GroupPlan& group, const cmf::Source& source) {
+  std::uint64_t widest = 0;
+  for (const std::size_t index : group.tensors) {
+    widest = std::max(widest, static_cast<std::uint64_t>(source.tensors()[index].elements()));
+  }
+  return (group.cache_entry ? 3U : 2U) * square_bytes(group.width) + widest * (4 + 8 + 8 + 8);
+}
+
+/// Needs of the groups that may run at the same time (those of a layer, or all of a cache), largest
+/// first.
+std::vector<std::vector<std::uint64_t>> solve_needs(const Plan& plan, const cmf::Source& source) {
+  std::map<std::int64_t, std::vector<std::uint64_t>> needs;
+  for (const GroupPlan& group : plan.groups)
+    needs[group.layer].push_back(solve_bytes(group, source));
+  std::vector<std::vector<std::uint64_t>> lists;
+  for (auto& [layer, list] : needs) {
+    std::sort(list.rbegin(), list.rend());
+    lists.push_back(std::move(list));
+  }
+  return lists;
+}
+
+std::uint64_t most_at_once(const std::vector<std::vector<std::uint64_t>>& needs,
+                           std::int64_t groups) {
   std::uint64_t most = 0;
-  for (const GroupPlan& group : plan.groups) {
-    std::uint64_t widest = 0;
-    for (const std::size_t index : group.tensors) {
-      widest = std::max(widest, static_cast<std::uint64_t>(source.tensors()[index].elements()));
-    }
-    most = std::max(most, 2 * square_bytes(group.width) + widest * (4 + 8 + 8 + 8));
+  for (const auto& list : needs) {
+    const auto count = std::min(list.size(), static_cast<std::size_t>(groups));
+    most = std::max(most,
+                    std::accumulate(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count),
+                                    std::uint64_t{0}));
   }
   return most;
 }
@@ -116,18 +140,15 @@ void plan_groups_by_cache(Plan& plan, const cmf::Source& source, const calib::He
 }
 
 void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* forward,
-                 std::int64_t tokens, const CalibrationOptions& options) {
+                 std::int64_t tokens, const CalibrationOptions& options, int threads) {
   MemoryPlan& memory = plan.memory;
   std::map<std::int64_t, std::uint64_t> per_layer;
   for (const GroupPlan& group : plan.groups) {
-    if (group.cache_entry) {
-      memory.hessians = std::max(memory.hessians, square_bytes(group.width));
-    } else {
-      per_layer[group.layer] += square_bytes(group.width);
-    }
+    if (!group.cache_entry) per_layer[group.layer] += square_bytes(group.width);
   }
   for (const auto& [layer, bytes] : per_layer) memory.hessians = std::max(memory.hessians, bytes);
-  memory.solve = solve_bytes(plan, source);
+  const auto needs = solve_needs(plan, source);
+  memory.solve = most_at_once(needs, 1);
   if (forward != nullptr) {
     memory.hidden_states = static_cast<std::uint64_t>(tokens * forward->arch().hidden) * 4;
     memory.layer_weights = forward->layer_memory_bytes();
@@ -146,6 +167,14 @@ void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* fo
          "free some memory or raise --mem-gb",
          gb(memory.total()), gb(memory.layer_weights), gb(memory.hessians), gb(memory.solve),
          gb(memory.budget));
+  }
+  for (std::int64_t groups = threads; groups > 1; --groups) {
+    MemoryPlan wider = memory;
+    wider.groups_at_once = groups;
+    wider.solve = most_at_once(needs, groups);
+    if (wider.total() > wider.budget) continue;
+    memory = wider;
+    break;
   }
 }
 

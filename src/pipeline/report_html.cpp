@@ -16,7 +16,7 @@ h1{font-size:1.5em;margin:0}h2{font-size:1.15em;margin:2em 0 .5em}p{margin:.4em 
 .cards{display:flex;flex-wrap:wrap;gap:.7em;margin:1.2em 0}.card{background:var(--card);border-radius:8px;padding:.6em 1em;min-width:8em}
 .card b{display:block;font-size:1.25em;font-weight:600}.card span{color:var(--soft);font-size:.85em}
 table{border-collapse:collapse;width:100%;font-size:.85em;font-variant-numeric:tabular-nums}
-th,td{padding:.3em .5em;border-bottom:1px solid var(--line);text-align:right}th:first-child,td:first-child,td.t,th.t{text-align:left}
+th,td{padding:.3em .5em;border-bottom:1px solid var(--line);text-align:right}th:first-child,td:first-child,td.t,th.t{text-align:left}td{white-space:nowrap}td:last-child{white-space:normal}
 th{position:sticky;top:0;background:var(--bg)}.wrap{overflow-x:auto}.warn{color:#b4540a}
 svg{width:100%;height:auto}svg text{font-size:11px;fill:var(--soft)}.grid{stroke:var(--line)}polyline{fill:none;stroke-width:1.6}
 .c0{stroke:#2a6fdb;fill:#2a6fdb}.c1{stroke:#d9534f;fill:#d9534f}.c2{stroke:#2e9e5b;fill:#2e9e5b}.c3{stroke:#9b59b6;fill:#9b59b6}

@@ -30,7 +30,8 @@ struct MemoryPlan {
   std::uint64_t hidden_states = 0;
   std::uint64_t layer_weights = 0;
   std::uint64_t hessians = 0;  ///< of the widest layer
-  std::uint64_t solve = 0;     ///< fold and sweep of the widest group
+  std::uint64_t solve = 0;          ///< fold and sweep of the groups that run at the same time
+  std::int64_t groups_at_once = 1;
   std::uint64_t budget = 0;
   bool spill_hidden = false;
   [[nodiscard]] std::uint64_t total() const {
@@ -57,10 +58,10 @@ struct Plan {
 void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model::Arch& arch);
 /// Groups of the candidates by the entries of a cache.
 void plan_groups_by_cache(Plan& plan, const cmf::Source& source, const calib::HessianCache& cache);
-/// Memory of the run; decides about spilling hidden states. Throws Error{kRefused} if it cannot fit
-/// in the budget.
+/// Memory of the run; decides about spilling hidden states and how many groups are solved at the
+/// same time (at most one per worker). Throws Error{kRefused} if it cannot fit in the budget.
 void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* forward,
-                 std::int64_t tokens, const CalibrationOptions& options);
+                 std::int64_t tokens, const CalibrationOptions& options, int threads);
 /// Human-readable plan.
 [[nodiscard]] std::vector<std::string> plan_lines(const Plan& plan, const cmf::Source& source);
 
