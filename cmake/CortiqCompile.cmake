@@ -29,3 +29,8 @@ if(CORTIQ_SANITIZE)
     target_compile_options(cortiq_compile INTERFACE -fno-sanitize-recover=undefined)
   endif()
 endif()
+if(CORTIQ_FUZZ)
+  # Coverage counters in every object: without them libFuzzer mutates blindly.
+  target_compile_options(cortiq_compile INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(cortiq_compile INTERFACE -fsanitize=fuzzer-no-link)
+endif()

@@ -50,7 +50,9 @@ build() {  # preset
   step="configure $1"
   cmake --preset "$1" "${launcher[@]}" >/dev/null
   step="build $1"
+  SECONDS=0
   cmake --build --preset "$1"
+  echo "== Build: $1 took $SECONDS s"
 }
 
 # preset, ctest arguments: runs the tests and adds up the results.
@@ -59,7 +61,9 @@ run_tests() {
   shift
   step="tests $preset"
   echo "== Tests: $preset"
+  SECONDS=0
   ctest --preset "$preset" -j "$jobs" --no-tests=error "$@" 2>&1 | tee "$log" || true
+  echo "== Tests: $preset took $SECONDS s"
   summary=$(grep -E 'tests passed, [0-9]+ tests failed out of [0-9]+' "$log" | tail -n 1 || true)
   if [ -z "$summary" ]; then
     echo "test: ctest gave no summary for preset $preset"
