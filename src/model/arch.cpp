@@ -13,12 +13,12 @@ namespace {
 
 using cmf::Json;
 
-constexpr std::array<std::string_view, 7> kFamilies = {"llama",  "mistral", "qwen2",      "qwen3",
-                                                       "gemma2", "gemma3",  "gemma3_text"};
+constexpr std::array<std::string_view, 16> kFamilies = {
+    "llama",   "mistral",      "phi3",        "qwen2",           "qwen3",     "gemma2",
+    "gemma3",  "gemma3_text",  "mixtral",     "qwen2_moe",       "qwen3_moe", "qwen3_next",
+    "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"};
 /// Records of the header that change the forward pass and that no listed family has.
-constexpr std::array<std::string_view, 17> kForeignRecords = {"moe",
-                                                              "mla",
-                                                              "linear_core",
+constexpr std::array<std::string_view, 15> kForeignRecords = {"mla",
                                                               "anchor_core",
                                                               "qwen4_exp",
                                                               "deepseek_v41",
@@ -82,6 +82,7 @@ LayerType parse_layer_type(const Fields& fields, const Json& entry, std::size_t 
   const std::string name = entry.is_string() ? entry.get<std::string>() : entry.dump();
   if (name == "FullAttention") return LayerType::kFull;
   if (name == "SlidingAttention") return LayerType::kSliding;
+  if (name == "LinearAttention") return LayerType::kLinear;
   fail(ErrorKind::kUnsupported,
        "{}: layer {} is of type '{}' (arch.layer_types), which has no forward pass here",
        fields.where(), index, name);
@@ -108,8 +109,8 @@ void read_layer_types(const Fields& fields, Arch& arch) {
   }
   if (tagged == 0 && pattern > 0 && arch.sliding_window > 0) {
     for (std::int64_t i = 0; i < arch.layers; ++i) {
-      if ((i + 1) % pattern != 0)
-        arch.layer_types[static_cast<std::size_t>(i)] = LayerType::kSliding;
+      LayerType& type = arch.layer_types[static_cast<std::size_t>(i)];
+      if ((i + 1) % pattern != 0 && type == LayerType::kFull) type = LayerType::kSliding;
     }
   }
 }
@@ -176,6 +177,50 @@ void read_attention(const Fields& fields, Arch& arch) {
   arch.qk_norm_after_rope = fields.flag_or("qk_norm_after_rope", false);
 }
 
+/// The width of the experts comes from their tensors.
+void read_experts(const Fields& fields, Arch& arch) {
+  arch.layer_experts.assign(static_cast<std::size_t>(arch.layers), 0);
+  if (!fields.has("moe")) return;
+  const Fields record = fields.object("moe");
+  if (record.flag_or("router_resonance", false)) {
+    fail(ErrorKind::kUnsupported,
+         "{}: resonance routing (arch.moe.router_resonance) has no forward pass here",
+         fields.where());
+  }
+  Experts experts;
+  experts.top_k = record.integer("top_k", 1, 1 << 16);
+  experts.renormalise = record.flag_or("norm_topk_prob", false);
+  experts.sigmoid = record.flag_or("router_sigmoid", false);
+  experts.scale = record.number_or("routed_scaling_factor", 1.0);
+  arch.experts = experts;
+}
+
+void read_delta_net(const Fields& fields, Arch& arch) {
+  const bool used = std::find(arch.layer_types.begin(), arch.layer_types.end(),
+                              LayerType::kLinear) != arch.layer_types.end();
+  if (!used) return;
+  const Fields core = fields.object("linear_core");
+  const std::string kind = core.text("kind");
+  if (kind != "gated_delta_net" || core.has("phase_delta_layers")) {
+    fail(ErrorKind::kUnsupported,
+         "{}: linear attention of kind '{}' (arch.linear_core) has no forward pass here; expected "
+         "gated_delta_net without phase layers",
+         fields.where(), kind);
+  }
+  constexpr std::int64_t kMost = 1 << 16;
+  DeltaNet net;
+  net.value_heads = core.integer("num_heads", 1, kMost);
+  net.value_dim = core.integer("value_head_dim", 1, kMost);
+  net.key_heads = fields.integer("linear_num_key_heads", 1, kMost);
+  net.key_dim = fields.integer("linear_key_head_dim", 1, kMost);
+  net.taps = fields.integer("linear_conv_kernel_dim", 1, 64);
+  if (net.value_heads % net.key_heads != 0) {
+    fail(ErrorKind::kInput, "{}: {} linear value heads cannot share {} key heads evenly",
+         fields.where(), net.value_heads, net.key_heads);
+  }
+  arch.delta_net = net;
+}
+
 std::optional<std::uint32_t> token_id(const Json& value) {
   if (!value.is_number_integer()) return std::nullopt;
   const bool fits = value >= 0 && value <= std::numeric_limits<std::uint32_t>::max();
@@ -196,6 +241,22 @@ void read_tokens(const cmf::Source& source, Arch& arch) {
 }
 
 }  // namespace
+
+std::int64_t query_width(const Arch& arch) noexcept {
+  return arch.heads * arch.head_dim * (arch.output_gate ? 2 : 1);
+}
+
+bool is_linear(const Arch& arch, std::int64_t layer) noexcept {
+  return arch.layer_types[static_cast<std::size_t>(layer)] == LayerType::kLinear;
+}
+
+std::int64_t mixer_width(const Arch& arch, std::int64_t layer) noexcept {
+  return is_linear(arch, layer) ? arch.delta_net->value_width() : arch.heads * arch.v_head_dim;
+}
+
+bool has_experts(const Arch& arch, std::int64_t layer) noexcept {
+  return arch.layer_experts[static_cast<std::size_t>(layer)] > 0;
+}
 
 std::string layer_tensor(std::int64_t layer, std::string_view suffix) {
   return fmt::format("model.layers.{}.{}", layer, suffix);
@@ -221,6 +282,8 @@ Arch read_arch(const cmf::Source& source) {
   read_attention(fields, arch);
   read_rope(fields, arch);
   read_layer_types(fields, arch);
+  read_experts(fields, arch);
+  read_delta_net(fields, arch);
   read_tokens(source, arch);
   check_tensors(source, arch);
   return arch;

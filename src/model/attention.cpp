@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "cortiq/support/cpu.hpp"
 #include "kernels.hpp"
@@ -50,7 +51,9 @@ class Attention {
         buffers_(buffers),
         simd_(simd),
         window_(sliding ? arch.sliding_window : 0),
-        value_pad_(padded_values(arch)) {}
+        value_pad_(padded_values(arch)),
+        q_step_(query_width(arch) / arch.heads),
+        q_width_(query_width(arch)) {}
 
   /// Bias, norms and rotation of one panel of rows, then its keys and values into the buffers.
   void prepare(const RowBlock& block) const {
@@ -60,7 +63,7 @@ class Attention {
                            qkv_.cols());
     }
     for (std::int64_t head = 0; head < arch_.heads + arch_.kv_heads; ++head) {
-      const Rows x{rows.data + head * arch_.head_dim, rows.stride};
+      const Rows x{rows.data + column(head), rows.stride};
       const std::vector<float>& norm = head < arch_.heads ? weights_.q_norm : weights_.k_norm;
       if (!arch_.qk_norm_after_rope) norm_head(x, block.rows, norm);
       const std::int64_t at = block.position * rope_.half;
@@ -80,7 +83,7 @@ class Attention {
         static_cast<std::size_t>(attention_scratch_floats(arch_.head_dim, value_pad_)));
     const std::int64_t kv_head = head * arch_.kv_heads / arch_.heads;
     AttentionTile tile{};
-    tile.q = qkv_.row(block.first_row) + head * arch_.head_dim;
+    tile.q = qkv_.row(block.first_row) + head * q_step_;
     tile.q_stride = qkv_.stride();
     tile.rows = block.rows;
     tile.first_query = block.position;
@@ -92,13 +95,25 @@ class Attention {
     tile.scale = static_cast<float>(arch_.attention_scale);
     tile.softcap = static_cast<float>(arch_.attention_softcap.value_or(0.0));
     tile.window = window_;
+    tile.sink = weights_.sinks.empty() ? -std::numeric_limits<float>::infinity()
+                                       : weights_.sinks[static_cast<std::size_t>(head)];
     tile.out = mixed_.row(block.first_row) + head * arch_.v_head_dim;
     tile.out_stride = mixed_.stride();
     tile.scratch = scratch.data();
     CORTIQ_SIMD_DISPATCH(simd_, attend, tile);
+    if (!arch_.output_gate) return;
+    const Rows out{tile.out, tile.out_stride};
+    const ConstRows gate{tile.q + arch_.head_dim, tile.q_stride};
+    CORTIQ_SIMD_DISPATCH(simd_, multiply_gate, Gate::kSigmoid, out, gate, block.rows,
+                         arch_.v_head_dim);
   }
 
  private:
+  /// First column of a head; the key heads follow the query heads and their gates.
+  [[nodiscard]] std::int64_t column(std::int64_t head) const {
+    return head < arch_.heads ? head * q_step_ : q_width_ + (head - arch_.heads) * arch_.head_dim;
+  }
+
   void norm_head(Rows x, std::int64_t rows, const std::vector<float>& weight) const {
     if (weight.empty()) return;
     const ConstRows from{x.data, x.stride};
@@ -121,7 +136,7 @@ class Attention {
 
   void pack_keys(const RowBlock& block, std::int64_t head) const {
     float* panel = keys(block, head, block.position / kKeyPanel);
-    const float* from = qkv_.row(block.first_row) + (arch_.heads + head) * arch_.head_dim;
+    const float* from = qkv_.row(block.first_row) + column(arch_.heads + head);
     for (std::int64_t d = 0; d < arch_.head_dim; ++d) {
       float* to = panel + d * kKeyPanel;
       for (std::int64_t r = 0; r < block.rows; ++r) to[r] = from[r * qkv_.stride() + d];
@@ -131,14 +146,13 @@ class Attention {
 
   void pack_values(const RowBlock& block, std::int64_t head) const {
     float* panel = values(block, head, block.position / kKeyPanel);
-    const std::int64_t column =
-        (arch_.heads + arch_.kv_heads) * arch_.head_dim + head * arch_.v_head_dim;
+    const std::int64_t first = column(arch_.heads + arch_.kv_heads) + head * arch_.v_head_dim;
     for (std::int64_t r = 0; r < kKeyPanel; ++r) {
       float* to = panel + r * value_pad_;
       std::int64_t copied = 0;
       if (r < block.rows) {
         copied = arch_.v_head_dim;
-        std::copy_n(qkv_.row(block.first_row + r) + column, copied, to);
+        std::copy_n(qkv_.row(block.first_row + r) + first, copied, to);
       }
       std::fill(to + copied, to + value_pad_, 0.0F);
     }
@@ -153,6 +167,8 @@ class Attention {
   SimdLevel simd_;
   std::int64_t window_;
   std::int64_t value_pad_;
+  std::int64_t q_step_;   // columns from one query head to the next
+  std::int64_t q_width_;  // of all query heads
 };
 
 }  // namespace

@@ -26,9 +26,10 @@ struct AttentionBuffers {
   [[nodiscard]] static std::uint64_t bytes(const Arch& arch, std::int64_t rows);
 };
 
-/// @param qkv    [rows, (heads + kv_heads)*head_dim + kv_heads*v_head_dim], products without bias;
-/// bias, norms and
-///               rotation are applied in place
+/// @param qkv    [rows, query_width + kv_heads*(head_dim + v_head_dim)], products without bias;
+/// bias,
+///               norms and rotation are applied in place. With an output gate a query head is
+///               [q; gate]
 /// @param mixed  [rows, heads*v_head_dim], written
 void attention(const Arch& arch, bool sliding, const LayerWeights& weights, const RopeTable& rope,
                std::span<const WindowRows> windows, MatrixView<float> qkv, MatrixView<float> mixed,

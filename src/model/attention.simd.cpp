@@ -152,8 +152,9 @@ inline void prepare(const AttentionTile& t, const Scratch& scratch, RowState& st
       q[d] = r < t.rows ? t.q[r * t.q_stride + d] * t.scale : 0.0F;
     float* out = scratch.out + r * t.value_pad;
     for (std::int64_t d = 0; d < t.value_pad; ++d) out[d] = 0.0F;
-    state.max[r] = -std::numeric_limits<float>::infinity();
-    state.sum[r] = 0;
+    // A sink counts like a key that has been seen and whose value is zero.
+    state.max[r] = t.sink;
+    state.sum[r] = t.sink > -std::numeric_limits<float>::infinity() ? 1.0 : 0.0;
   }
 }
 

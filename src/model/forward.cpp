@@ -9,6 +9,7 @@
 #include "cortiq/codec/decode.hpp"
 #include "cortiq/model/layer_runner.hpp"
 #include "cortiq/model/layer_weights.hpp"
+#include "experts.hpp"
 #include "row_ops.hpp"
 
 namespace cortiq::model {
@@ -54,9 +55,9 @@ void check_ids(const Windows& windows, std::int64_t vocab, const std::string& wh
 class Watch {
  public:
   Watch(LinearObserver* observer, std::int64_t layer) : observer_(observer), layer_(layer) {}
-  void operator()(Role role, ConstMatrixView<float> x) const {
-    if (observer_ != nullptr && observer_->wants(layer_, role, -1))
-      observer_->observe({layer_, role, -1, x});
+  void operator()(Role role, ConstMatrixView<float> x, std::int64_t expert = -1) const {
+    if (observer_ != nullptr && observer_->wants(layer_, role, expert))
+      observer_->observe({layer_, role, expert, x});
   }
 
  private:
@@ -79,6 +80,74 @@ struct Forward::State {
   ForwardOptions options;
   Arch arch;
   Head head;
+};
+
+/// One layer over all windows.
+struct Forward::LayerJob {
+  const State& s;
+  std::int64_t layer;
+  const Windows& windows;
+  MatrixView<float> states;
+  Watch watch;
+  const std::function<void(std::int64_t)>& on_batch;
+
+  [[nodiscard]] MatrixView<float> rows(std::int64_t first, std::int64_t count) const {
+    return states.block(first, 0, count, s.arch.hidden);
+  }
+
+  void mix(const Batch& batch, LayerRunner& runner, LayerScratch& scratch) const {
+    const MatrixView<float> x = rows(batch.first_token, batch.tokens);
+    runner.begin(batch.lengths, scratch);
+    watch(Role::kIn, runner.attention_input(x));
+    watch(Role::kMixOut, runner.mix());
+    runner.add_mixer(x);
+  }
+
+  /// @param bad  row behind first_token that is not finite
+  void check(std::int64_t first_token, std::optional<std::int64_t> bad) const {
+    if (!bad) return;
+    fail(ErrorKind::kNumeric,
+         "{}: hidden state behind layer {} is not finite in window {}; the weights of this layer "
+         "are damaged or overflow 32-bit floats",
+         s.source.path().string(), layer, window_of(windows, first_token + *bad));
+  }
+
+  void run_dense(const std::vector<Batch>& batches, LayerRunner& runner,
+                 LayerScratch& scratch) const {
+    for (const Batch& batch : batches) {
+      const MatrixView<float> x = rows(batch.first_token, batch.tokens);
+      mix(batch, runner, scratch);
+      watch(Role::kMlp, runner.mlp_input(x));
+      watch(Role::kDown, runner.activate());
+      check(batch.first_token, runner.add_mlp(x));
+      if (on_batch) on_batch(batch.first_token + batch.tokens);
+    }
+  }
+
+  /// The mixer batch by batch, then the experts over about kExpertRows rows at once.
+  void run_experts(const std::vector<Batch>& batches, const LayerWeights& weights,
+                   LayerRunner& runner, LayerScratch& scratch) const {
+    ExpertLayer experts(s.arch, s.source, layer, weights,
+                        std::min(windows.tokens(), std::max(kExpertRows, most_tokens(batches))),
+                        s.options.batch_tokens, s.pool);
+    for (std::size_t next = 0; next < batches.size();) {
+      const std::int64_t first = batches[next].first_token;
+      std::int64_t tokens = 0;
+      do {
+        mix(batches[next], runner, scratch);
+        tokens += batches[next++].tokens;
+        if (on_batch) on_batch(first);
+      } while (next < batches.size() && tokens + batches[next].tokens <= kExpertRows);
+      const auto observe = [&](Role role, std::int64_t expert, ConstMatrixView<float> x) {
+        watch(role, x, expert);
+      };
+      const auto progress = [&](double share) {
+        if (on_batch)
+          on_batch(first + static_cast<std::int64_t>(share * static_cast<double>(tokens)));
+      };
+      check(first, experts.run(rows(first, tokens), {observe, progress}));
+    }
+  }
 };
 
 Forward::Forward(const cmf::Source& source, Pool& pool, ForwardOptions options)
@@ -121,26 +190,11 @@ void Forward::run_layer(std::int64_t layer, const Windows& windows, HiddenStates
   const std::vector<Batch> batches = make_batches(windows, s.options.batch_tokens);
   LayerScratch scratch(s.arch, most_tokens(batches));
   LayerRunner runner(s.arch, layer, weights, longest(windows), s.pool);
-  const Watch watch(observer, layer);
-  std::int64_t done = 0;
-  for (const Batch& batch : batches) {
-    const MatrixView<float> rows =
-        states.view().block(batch.first_token, 0, batch.tokens, s.arch.hidden);
-    runner.begin(batch.lengths, scratch);
-    watch(Role::kIn, runner.attention_input(rows));
-    watch(Role::kMixOut, runner.mix());
-    runner.add_mixer(rows);
-    watch(Role::kMlp, runner.mlp_input(rows));
-    watch(Role::kDown, runner.activate());
-    if (const auto bad = runner.add_mlp(rows)) {
-      fail(ErrorKind::kNumeric,
-           "{}: hidden state behind layer {} is not finite in window {}; the weights of this layer "
-           "are damaged or "
-           "overflow 32-bit floats",
-           s.source.path().string(), layer, window_of(windows, batch.first_token + *bad));
-    }
-    done += batch.tokens;
-    if (on_batch) on_batch(done);
+  const LayerJob job{s, layer, windows, states.view(), Watch(observer, layer), on_batch};
+  if (has_experts(s.arch, layer)) {
+    job.run_experts(batches, weights, runner, scratch);
+  } else {
+    job.run_dense(batches, runner, scratch);
   }
 }
 
@@ -178,12 +232,18 @@ void Forward::run_head(const Windows& windows, const HiddenStates& states, Linea
 
 std::uint64_t Forward::layer_memory_bytes() const {
   const Arch& arch = state_->arch;
-  const std::int64_t qkv =
-      (arch.heads + arch.kv_heads) * arch.head_dim + arch.kv_heads * arch.v_head_dim;
-  const std::int64_t values =
-      arch.hidden * (qkv + arch.heads * arch.v_head_dim + 3 * arch.intermediate);
-  return static_cast<std::uint64_t>(values) * sizeof(float) +
-         LayerScratch::bytes(arch, state_->options.batch_tokens);
+  const std::int64_t batch = state_->options.batch_tokens;
+  const std::int64_t attention = query_width(arch) +
+                                 arch.kv_heads * (arch.head_dim + arch.v_head_dim) +
+                                 arch.heads * arch.v_head_dim;
+  const std::int64_t linear =
+      arch.delta_net ? arch.delta_net->in_width() + arch.delta_net->value_width() : 0;
+  const std::int64_t values = arch.hidden * (std::max(attention, linear) + 3 * arch.intermediate);
+  std::uint64_t bytes =
+      static_cast<std::uint64_t>(values) * sizeof(float) + LayerScratch::bytes(arch, batch);
+  if (arch.experts && arch.experts->width > 0)
+    bytes += ExpertLayer::bytes(arch, std::max(kExpertRows, batch), batch);
+  return bytes;
 }
 
 }  // namespace cortiq::model

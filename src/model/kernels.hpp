@@ -37,6 +37,7 @@ struct AttentionTile {
   float scale;
   float softcap;        ///< 0 = none
   std::int64_t window;  ///< 0 = none; the query itself counts
+  float sink;           ///< logit without a key; -infinity = none
   float* out;           ///< [rows, v_dim]
   std::int64_t out_stride;
   float* scratch;  ///< attention_scratch_floats() values
@@ -46,7 +47,25 @@ struct AttentionTile {
   return kQueryRows * (head_dim + value_pad) + kTileRows * kKeyPanel;
 }
 
-enum class Gate : std::int32_t { kSilu, kGeluTanh, kGelu };
+/// One value head of one window, columns [0, cols) of its state.
+struct DeltaTile {
+  const float* q;       ///< [rows, key_dim], normed and scaled
+  const float* k;       ///< [rows, key_dim], normed
+  const float* v;       ///< [rows, cols]
+  const float* decay;   ///< [rows], factor of the state
+  const float* beta;    ///< [rows]
+  std::int64_t stride;  ///< of all five
+  std::int64_t rows;
+  std::int64_t key_dim;
+  std::int64_t cols;  ///< 1..kDeltaCols
+  float* out;         ///< [rows, cols]
+  std::int64_t out_stride;
+  float* state;  ///< [key_dim, kDeltaCols], overwritten
+};
+inline constexpr std::int64_t kDeltaCols = 32;  ///< 16 KiB of state at a key_dim of 128
+
+/// kSigmoid is the bare sigmoid, for gates that multiply something else.
+enum class Gate : std::int32_t { kSilu, kGeluTanh, kGelu, kSigmoid };
 
 /// Running log-sum-exp of one row; starts as {-infinity, 0}.
 struct LogSum {
@@ -75,6 +94,18 @@ struct DivergenceSums {
               const float* sine);                                                                \
   /* gate = act(gate) * up */                                                                    \
   void gate_product(Gate kind, Rows gate, ConstRows up, std::int64_t rows, std::int64_t n);      \
+  /* x = x * act(gate) */                                                                        \
+  void multiply_gate(Gate kind, Rows x, ConstRows gate, std::int64_t rows, std::int64_t n);      \
+  /* h[index[r]] += factor[r] * y[r] */                                                          \
+  void add_scaled(Rows h, const std::int32_t* index, const float* factor, ConstRows y,           \
+                  std::int64_t rows, std::int64_t n);                                            \
+  /* x = x / sqrt(sum(x^2) + 1e-6) * scale; sums f64 */                                          \
+  void unit_norm(Rows x, std::int64_t rows, std::int64_t n, float scale);                        \
+  /* y[t] = silu(sum_j w[j] * x[t - taps + 1 + j]), zero before row 0; in place. w: row stride   \
+   * w_stride */                                                                                 \
+  void causal_conv(Rows x, std::int64_t rows, std::int64_t n, const float* w,                    \
+                   std::int64_t w_stride, std::int64_t taps);                                    \
+  void delta_rule(const DeltaTile& tile);                                                        \
   /* x = cap * tanh(x / cap) */                                                                  \
   void soft_cap(Rows x, float cap, std::int64_t rows, std::int64_t n);                           \
   void exp_values(const float* x, float* out, std::int64_t n);                                   \

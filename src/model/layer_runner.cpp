@@ -1,21 +1,26 @@
 #include "cortiq/model/layer_runner.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "attention.hpp"
-#include "cortiq/linalg/gemm.hpp"
+#include "delta_net.hpp"
+#include "linear.hpp"
 #include "row_ops.hpp"
 
 namespace cortiq::model {
 namespace {
 
-/// y = x * W^T for all matrices of the stack.
-void apply(const LinearStack& stack, ConstMatrixView<float> x, MatrixView<float> y, Pool& pool) {
-  linalg::gemm_f32(linalg::Trans::kNo, linalg::Trans::kYes, 1.0F, x, stack.view(), 0.0F, y, pool);
+std::int64_t attention_width(const Arch& arch) {
+  return query_width(arch) + arch.kv_heads * (arch.head_dim + arch.v_head_dim);
 }
-
-std::int64_t qkv_width(const Arch& arch) {
-  return (arch.heads + arch.kv_heads) * arch.head_dim + arch.kv_heads * arch.v_head_dim;
+/// Outputs of the in-projections, the widest of all layers.
+std::int64_t in_width(const Arch& arch) {
+  return std::max(attention_width(arch), arch.delta_net ? arch.delta_net->in_width() : 0);
+}
+/// Columns of the mixer's output, the widest of all layers.
+std::int64_t mix_width(const Arch& arch) {
+  return std::max(arch.heads * arch.v_head_dim, arch.delta_net ? arch.delta_net->value_width() : 0);
 }
 
 }  // namespace
@@ -28,14 +33,14 @@ struct LayerScratch::State {
       return std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(most_rows * width));
     };
     normed = allocate(arch.hidden);
-    qkv = allocate(qkv_width(arch));
-    mixed = allocate(arch.heads * arch.v_head_dim);
+    projected = allocate(in_width(arch));
+    mixed = allocate(mix_width(arch));
     gate_up = allocate(2 * arch.intermediate);
     branch = allocate(arch.hidden);
   }
   std::int64_t rows;
   Buffer normed;
-  Buffer qkv;
+  Buffer projected;
   Buffer mixed;
   Buffer gate_up;
   Buffer branch;  // output of mixer or MLP before it joins the residual stream
@@ -49,7 +54,7 @@ LayerScratch::LayerScratch(LayerScratch&&) noexcept = default;
 
 std::uint64_t LayerScratch::bytes(const Arch& arch, std::int64_t rows) {
   const std::int64_t width =
-      2 * arch.hidden + qkv_width(arch) + arch.heads * arch.v_head_dim + 2 * arch.intermediate;
+      2 * arch.hidden + in_width(arch) + mix_width(arch) + 2 * arch.intermediate;
   return static_cast<std::uint64_t>(rows * width) * sizeof(float) +
          AttentionBuffers::bytes(arch, rows);
 }
@@ -58,6 +63,7 @@ struct LayerRunner::State {
   const Arch& arch;
   const LayerWeights& weights;
   Pool& pool;
+  std::int64_t layer;
   bool sliding;
   RopeTable rope;
   std::vector<WindowRows> windows;
@@ -71,7 +77,7 @@ struct LayerRunner::State {
   [[nodiscard]] MatrixView<float> normed() const { return part(scratch->normed, arch.hidden); }
   [[nodiscard]] MatrixView<float> branch() const { return part(scratch->branch, arch.hidden); }
   [[nodiscard]] MatrixView<float> mixed() const {
-    return part(scratch->mixed, arch.heads * arch.v_head_dim);
+    return part(scratch->mixed, mixer_width(arch, layer));
   }
   [[nodiscard]] std::int64_t mlp_width() const { return weights.down.cols; }
   [[nodiscard]] MatrixView<float> gate_up() const {
@@ -89,8 +95,15 @@ struct LayerRunner::State {
 LayerRunner::LayerRunner(const Arch& arch, std::int64_t layer, const LayerWeights& weights,
                          std::int64_t positions, Pool& pool) {
   const bool sliding = arch.layer_types[static_cast<std::size_t>(layer)] == LayerType::kSliding;
-  state_ = std::unique_ptr<State>(new State{
-      arch, weights, pool, sliding, make_rope_table(arch, sliding, positions), {}, 0, nullptr});
+  state_ = std::unique_ptr<State>(new State{arch,
+                                            weights,
+                                            pool,
+                                            layer,
+                                            sliding,
+                                            make_rope_table(arch, sliding, positions),
+                                            {},
+                                            0,
+                                            nullptr});
 }
 LayerRunner::~LayerRunner() = default;
 
@@ -114,10 +127,14 @@ ConstMatrixView<float> LayerRunner::attention_input(ConstMatrixView<float> state
 
 ConstMatrixView<float> LayerRunner::mix() {
   State& s = *state_;
-  const MatrixView<float> qkv = s.part(s.scratch->qkv, qkv_width(s.arch));
-  apply(s.weights.in, s.normed(), qkv, s.pool);
-  attention(s.arch, s.sliding, s.weights, s.rope, s.windows, qkv, s.mixed(), s.scratch->attention,
-            s.pool);
+  const MatrixView<float> projected = s.part(s.scratch->projected, s.weights.in.rows);
+  apply(s.weights.in, s.normed(), projected, s.pool);
+  if (is_linear(s.arch, s.layer)) {
+    delta_net(s.arch, s.weights.delta, s.windows, projected, s.mixed(), s.pool);
+  } else {
+    attention(s.arch, s.sliding, s.weights, s.rope, s.windows, projected, s.mixed(),
+              s.scratch->attention, s.pool);
+  }
   return s.mixed();
 }
 
@@ -140,6 +157,7 @@ ConstMatrixView<float> LayerRunner::mlp_input(ConstMatrixView<float> states) {
 
 ConstMatrixView<float> LayerRunner::activate() {
   State& s = *state_;
+  CORTIQ_ASSERT(!has_experts(s.arch, s.layer));
   apply(s.weights.mlp, s.normed(), s.gate_up(), s.pool);
   activate_rows(s.arch.activation, s.gate(),
                 s.gate_up().block(0, s.mlp_width(), s.rows, s.mlp_width()), s.pool);

@@ -1,5 +1,6 @@
 #include "row_ops.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <limits>
 
@@ -73,6 +74,23 @@ void soft_cap_rows(MatrixView<float> x, double cap, Pool& pool) {
 void scale_matrix(MatrixView<float> x, float factor, Pool& pool) {
   pool.for_ranges(x.rows(), kGrainRows, [&](std::int64_t begin, std::int64_t end) {
     CORTIQ_SIMD_DISPATCH(pool.simd(), scale_rows, rows_at(x, begin), factor, end - begin, x.cols());
+  });
+}
+
+void gather_rows(ConstMatrixView<float> x, std::span<const std::int32_t> index,
+                 MatrixView<float> out, Pool& pool) {
+  CORTIQ_DCHECK(static_cast<std::int64_t>(index.size()) == out.rows());
+  pool.for_ranges(out.rows(), kGrainRows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r)
+      std::copy_n(x.row(index[static_cast<std::size_t>(r)]), out.cols(), out.row(r));
+  });
+}
+
+void add_scaled_rows(MatrixView<float> h, std::span<const std::int32_t> index,
+                     std::span<const float> factor, ConstMatrixView<float> y, Pool& pool) {
+  pool.for_ranges(y.rows(), kGrainRows, [&](std::int64_t begin, std::int64_t end) {
+    CORTIQ_SIMD_DISPATCH(pool.simd(), add_scaled, rows_at(h, 0), index.data() + begin,
+                         factor.data() + begin, rows_at(y, begin), end - begin, y.cols());
   });
 }
 

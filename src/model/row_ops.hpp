@@ -22,4 +22,11 @@ void activate_rows(Activation activation, MatrixView<float> gate, ConstMatrixVie
 void soft_cap_rows(MatrixView<float> x, double cap, Pool& pool);
 void scale_matrix(MatrixView<float> x, float factor, Pool& pool);
 
+/// out row r = x row index[r].
+void gather_rows(ConstMatrixView<float> x, std::span<const std::int32_t> index,
+                 MatrixView<float> out, Pool& pool);
+/// h row index[r] += factor[r] * y row r; no row of h occurs twice.
+void add_scaled_rows(MatrixView<float> h, std::span<const std::int32_t> index,
+                     std::span<const float> factor, ConstMatrixView<float> y, Pool& pool);
+
 }  // namespace cortiq::model

@@ -30,6 +30,7 @@ inline Vf gate_value(Gate kind, Vf x) {
     const Vf cubic = fma(x * x * x, splat(0.044715F), x);
     return x / (splat(1.0F) + exp(cubic * splat(-1.5957691216F)));
   }
+  if (kind == Gate::kSigmoid) return splat(1.0F) / (splat(1.0F) + exp(-x));
   Vf y = x;
   for (int i = 0; i < kLanes; ++i) y[i] = 0.5F * x[i] * std::erfc(-x[i] * 0.70710678F);
   return y;
@@ -115,6 +116,22 @@ void gate_product(Gate kind, Rows gate, ConstRows up, std::int64_t rows, std::in
     } else {
       zip_row(to, by, n, [=](Vf g, Vf u) { return gate_value(kind, g) * u; });
     }
+  }
+}
+
+void multiply_gate(Gate kind, Rows x, ConstRows gate, std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    zip_row(x.data + r * x.stride, gate.data + r * gate.stride, n,
+            [=](Vf a, Vf g) { return a * gate_value(kind, g); });
+  }
+}
+
+void add_scaled(Rows h, const std::int32_t* index, const float* factor, ConstRows y,
+                std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const Vf by = splat(factor[r]);
+    zip_row(h.data + index[r] * h.stride, y.data + r * y.stride, n,
+            [=](Vf a, Vf b) { return fma(by, b, a); });
   }
 }
 

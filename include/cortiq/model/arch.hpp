@@ -25,10 +25,36 @@ struct Yarn {
   double attention_factor = 1;  ///< multiplies cosine and sine
 };
 
+/// Routed and shared experts (cmf.md section 5.3).
+struct Experts {
+  std::int64_t top_k = 0;
+  std::int64_t width = 0;    ///< widest expert, from the tensors
+  bool renormalise = false;  ///< the weights of the chosen experts sum to 1
+  bool sigmoid = false;      ///< scores are independent sigmoids instead of one softmax
+  double scale = 1;          ///< of the weights
+};
+
+/// Gated DeltaNet: a matrix state per value head instead of keys and values (cmf.md section 5.5).
+struct DeltaNet {
+  std::int64_t key_heads = 0;
+  std::int64_t value_heads = 0;
+  std::int64_t key_dim = 0;
+  std::int64_t value_dim = 0;
+  std::int64_t taps = 0;  ///< of the causal convolution
+  [[nodiscard]] std::int64_t key_width() const { return key_heads * key_dim; }
+  [[nodiscard]] std::int64_t value_width() const { return value_heads * value_dim; }
+  /// Channels of the convolution: queries, keys, values.
+  [[nodiscard]] std::int64_t conv_width() const { return 2 * key_width() + value_width(); }
+  /// Rows of in_proj_qkv, z, a and b together.
+  [[nodiscard]] std::int64_t in_width() const {
+    return conv_width() + value_width() + 2 * value_heads;
+  }
+};
+
 struct Arch {
   std::string name;
   std::int64_t hidden = 0;
-  std::int64_t intermediate = 0;  ///< widest dense MLP, from the tensors
+  std::int64_t intermediate = 0;  ///< widest dense MLP or shared expert, from the tensors
   std::int64_t layers = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
@@ -57,11 +83,22 @@ struct Arch {
   bool qk_norm_after_rope = false;
   bool qkv_bias = false;        ///< q, k and v have biases
   bool qk_norm = false;         ///< q and k heads are normed
+  bool output_gate = false;     ///< q_proj holds [q; gate] per head
   bool sandwich_norms = false;  ///< norms behind the mixer and around the MLP (Gemma 2 and 3)
   bool tied_head = false;
+  std::optional<Experts> experts;
+  std::vector<std::int64_t> layer_experts;  ///< routed experts per layer; 0 = dense MLP
+  std::optional<DeltaNet> delta_net;        ///< set where a layer is kLinear
   std::optional<std::uint32_t> bos_token;
   std::vector<std::uint32_t> eos_tokens;
 };
+
+/// Outputs of q_proj: heads, twice as wide with an output gate.
+[[nodiscard]] std::int64_t query_width(const Arch& arch) noexcept;
+/// Columns of what the mixer of a layer puts out, in front of its projection.
+[[nodiscard]] std::int64_t mixer_width(const Arch& arch, std::int64_t layer) noexcept;
+[[nodiscard]] bool is_linear(const Arch& arch, std::int64_t layer) noexcept;
+[[nodiscard]] bool has_experts(const Arch& arch, std::int64_t layer) noexcept;
 
 /// "model.layers.{layer}.{suffix}"
 [[nodiscard]] std::string layer_tensor(std::int64_t layer, std::string_view suffix);

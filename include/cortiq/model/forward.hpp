@@ -1,8 +1,9 @@
 // forward.hpp: the model's forward pass on the CPU, layer by layer over many windows at once.
 // Each layer is read once: its weights are decoded to f32, all windows pass through it, the weights
-// are dropped. The hidden states of all windows are carried between layers (in memory, or in an
-// unlinked file when they are large). Activations f32 (norm sums f64). Same bits for every Pool
-// size and independent of batch_tokens.
+// are dropped. Routed experts are decoded one at a time, once for every 8192 rows. The hidden
+// states of all windows are carried between layers (in memory, or in an unlinked file when they are
+// large). Activations f32 (norm sums f64). Same bits for every Pool size and independent of
+// batch_tokens.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ class LinearObserver {
  public:
   virtual ~LinearObserver() = default;
   [[nodiscard]] virtual bool wants(std::int64_t layer, Role role, std::int64_t expert) const = 0;
-  /// Called on the thread that runs the layer, batches in window order.
+  /// Called on the thread that runs the layer; the rows of one (layer, role, expert) come in window
+  /// order. An expert sees the rows that are routed to it.
   virtual void observe(const LinearInput& input) = 0;
 };
 
@@ -96,6 +98,7 @@ class Forward {
 
  private:
   struct State;
+  struct LayerJob;
   std::unique_ptr<State> state_;
 };
 

@@ -1,6 +1,7 @@
 // layer_runner.hpp: one layer over one batch of windows, in stages that a caller may interleave
 // with replacing weights. Stage by stage: attention_input, mix, add_mixer, mlp_input, activate,
-// add_mlp. Each reads what the one before wrote. Every stage gives the same bits for every Pool
+// add_mlp. Each reads what the one before wrote. Layers with routed experts have the stages up to
+// add_mixer only. Every stage gives the same bits for every Pool
 // size and for every grouping of windows into batches.
 #pragma once
 
@@ -45,9 +46,10 @@ class LayerRunner {
 
   // Views into the scratch, valid until the next stage that the comment names. `states` [rows,
   // hidden] is the residual stream of the batch.
-  /// Normed hidden states, input of q, k, v [rows, hidden]; valid until mlp_input.
+  /// Normed hidden states, input of q, k, v or of the linear attention [rows, hidden]; valid until
+  /// mlp_input.
   [[nodiscard]] ConstMatrixView<float> attention_input(ConstMatrixView<float> states);
-  /// Mixer output in front of its projection [rows, heads*v_head_dim]; valid until begin.
+  /// Mixer output in front of its projection [rows, mixer_width]; valid until begin.
   [[nodiscard]] ConstMatrixView<float> mix();
   /// states += projected mixer output.
   void add_mixer(MatrixView<float> states);

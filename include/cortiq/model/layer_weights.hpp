@@ -34,6 +34,14 @@ struct LinearStack {
   }
 };
 
+/// What the linear attention of a layer has beside its projections.
+struct DeltaWeights {
+  std::vector<float> taps;       ///< [taps, channels], oldest first
+  std::vector<float> decay;      ///< exp(A_log) per value head
+  std::vector<float> time_bias;  ///< per value head
+  std::vector<float> norm;       ///< [value_dim]; always plain x*w
+};
+
 /// Norm weights hold what the normed value is multiplied with: w or 1+w (arch.norm_style). Absent
 /// ones are empty.
 struct LayerWeights {
@@ -45,15 +53,28 @@ struct LayerWeights {
   std::vector<float> q_norm;
   std::vector<float> k_norm;
   std::vector<float> qkv_bias;  ///< [q; k; v]
-  LinearStack in;               ///< q, k, v
-  LinearStack mix_out;          ///< o
-  LinearStack mlp;              ///< gate, up
+  std::vector<float> sinks;     ///< one more logit per query head, without a value
+  DeltaWeights delta;           ///< linear attention only
+  LinearStack in;               ///< q, k, v; linear attention: qkv, z, a, b
+  LinearStack mix_out;          ///< o, or the output projection of linear attention
+  LinearStack mlp;              ///< gate, up of the MLP, or of the shared expert; may be empty then
   LinearStack down;
+  LinearStack router;              ///< [experts (+ 1 for the shared expert's gate), hidden]
+  std::vector<float> expert_bias;  ///< added to the scores for the choice only
 };
 
-/// Decodes layer `layer` and releases the pages of its payloads. Errors name the tensor.
+/// Decodes layer `layer` without its routed experts and releases the pages of its payloads. Errors
+/// name the tensor.
 [[nodiscard]] LayerWeights load_layer(const Arch& arch, const cmf::Source& source,
                                       std::int64_t layer, Pool& pool);
+
+struct ExpertWeights {
+  LinearStack mlp;  ///< gate, up
+  LinearStack down;
+};
+/// Decodes one routed expert into `out`, whose memory is reused.
+void load_expert(const cmf::Source& source, std::int64_t layer, std::int64_t expert,
+                 ExpertWeights& out, Pool& pool);
 
 /// A vector tensor (norm, bias) as f32, `offset` added to every value.
 [[nodiscard]] std::vector<float> load_vector(const cmf::Source& source, std::string_view name,
