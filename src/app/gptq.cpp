@@ -1,4 +1,6 @@
 // cortiq-quant gptq: calibrate and quantize.
+#include <cmath>
+
 #include "command.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "model_options.hpp"
@@ -21,6 +23,9 @@ struct Arguments {
   const CLI::App* command = nullptr;
 
   [[nodiscard]] bool given(const std::string& option) const { return command->count(option) > 0; }
+  [[nodiscard]] bool empty(const std::string& option) const {
+    return given(option) && command->get_option(option)->as<std::string>().empty();
+  }
 };
 
 bool parse_switch(const std::string& option, const std::string& text) {
@@ -67,7 +72,8 @@ void parse_q2tp(const Arguments& arguments, pipeline::GptqOptions& options) {
       std::any_of(
           options.selection.overrides.begin(), options.selection.overrides.end(),
           [](const codec::TensorOverride& entry) { return entry.codec == codec::Codec::kQ2tp; });
-  for (const char* option : {"--q2tp-rule", "--q2tp-rule-tensor", "--q2tp-debias"}) {
+  for (const char* option :
+       {"--q2tp-rule", "--q2tp-rule-tensor", "--q2tp-debias", "--allow-few-tokens"}) {
     if (arguments.given(option) && !q2tp_possible) {
       fail(
           ErrorKind::kUsage,
@@ -80,6 +86,14 @@ void parse_q2tp(const Arguments& arguments, pipeline::GptqOptions& options) {
     options.selection.rule_overrides.push_back(pipeline::parse_rule_override(text));
   }
   options.q2tp_debias = parse_switch("--q2tp-debias", arguments.q2tp_debias);
+}
+
+void check_numbers(const pipeline::GptqOptions& options) {
+  if (!std::isfinite(options.lambda))
+    fail(ErrorKind::kUsage, "--lambda {}: expected a finite number", options.lambda);
+  const auto memory = options.calibration.memory_gb;
+  if (memory && !(std::isfinite(*memory) && *memory > 0))
+    fail(ErrorKind::kUsage, "--mem-gb {}: expected a positive number of gigabytes", *memory);
 }
 
 pipeline::GptqOptions parse(const Arguments& arguments) {
@@ -103,7 +117,11 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
     options.selection.skip = split_commas(arguments.skip);
     options.selection.skip_given = true;
   }
+  check_numbers(options);
   options.lambda = std::max(options.lambda, 0.0);
+  for (const char* option : {"--output", "--hessians"}) {
+    if (arguments.empty(option)) fail(ErrorKind::kUsage, "{}: expected the path of a file", option);
+  }
   if (!options.hessians) {
     for (const char* option : {"--hessians-force", "--allow-missing-hessians"}) {
       if (arguments.given(option))
@@ -140,10 +158,8 @@ int execute(const Arguments& arguments, const CommonOptions& common) {
 }
 
 void add_sweep_options(CLI::App& command, Arguments& a) {
-  command
-      .add_option("--lambda", a.options.lambda,
-                  "Relative damping of the Hessian (negative counts as 0)")
-      ->check(CLI::Range(-1e9, 1e9));
+  command.add_option("--lambda", a.options.lambda,
+                     "Relative damping of the Hessian (negative counts as 0; default 0.01)");
   command.add_option("--order", a.order, "Order of the columns: natural, group, act")
       ->check(CLI::IsMember({"natural", "group", "act"}));
   command.add_flag("--act-order", a.act_order, "The same as --order act");
@@ -187,10 +203,8 @@ void add_policy_options(CLI::App& command, Arguments& a) {
                    "Allow q2tp with fewer than 32768 tokens");
   command.add_flag("--sanitize", a.options.sanitize,
                    "Set NaN and infinite weights to zero instead of stopping");
-  command
-      .add_option("--mem-gb", a.options.calibration.memory_gb,
-                  "Memory budget in GB (default 85 % of what is free)")
-      ->check(CLI::PositiveNumber);
+  command.add_option("--mem-gb", a.options.calibration.memory_gb,
+                     "Memory budget in GB (default 85 % of what is free)");
   command.add_option("--calib-model", a.options.calibration.calib_model,
                      "Run the calibration forward on this model instead of INPUT");
 }

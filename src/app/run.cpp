@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 
 #include "command.hpp"
@@ -25,8 +26,14 @@ int exit_code(ErrorKind kind) {
   }
 }
 
-void report_error(const std::string& message) {
-  std::fprintf(stderr, "cortiq-quant: error: %s\n", message.c_str());
+/// A message outside of a session, in the style that the options ask for.
+void say(const CommonOptions& common, LogLevel level, const std::string& message) {
+  if (common.json_log) {
+    ConsoleLog(LogStyle::kJson, level).write(level, message);
+    return;
+  }
+  std::fprintf(stderr, "cortiq-quant: %s: %s\n", level == LogLevel::kError ? "error" : "warning",
+               message.c_str());
 }
 
 extern "C" void handle_signal(int) { process_interrupt().request(); }
@@ -46,7 +53,6 @@ constexpr Replaced kReplaced[] = {
 };
 
 void warn_environment(const CommonOptions& common) {
-  if (common.quiet) return;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text(*entry);
     if (!text.starts_with("CMF_")) continue;
@@ -55,9 +61,9 @@ void warn_environment(const CommonOptions& common) {
     for (const Replaced& replaced : kReplaced) {
       if (name == replaced.variable) option = replaced.option;
     }
-    std::fprintf(stderr,
-                 "cortiq-quant: warning: the environment variable %s has no effect here%s%s\n",
-                 name.c_str(), option != nullptr ? "; use " : "", option != nullptr ? option : "");
+    say(common, LogLevel::kWarning,
+        fmt::format("the environment variable {} has no effect here{}{}", name,
+                    option != nullptr ? "; use " : "", option != nullptr ? option : ""));
   }
 }
 
@@ -72,14 +78,24 @@ void add_common(CLI::App& app, CommonOptions& common) {
   app.add_flag("--json-log", common.json_log, "Log and progress as JSON lines on stderr");
 }
 
-int run_checked(const Action& action) {
+int run_checked(const CommonOptions& common, const Action& action) {
   try {
     return action();
   } catch (const Error& error) {
-    report_error(error.what());
+    say(common, LogLevel::kError, error.what());
     return exit_code(error.kind());
   } catch (const std::bad_alloc&) {
-    report_error("out of memory; close other programs, lower --tokens or --mem-gb");
+    say(common, LogLevel::kError, "out of memory; close other programs, or lower --tokens");
+    return 1;
+  } catch (const std::filesystem::filesystem_error& error) {
+    say(common, LogLevel::kError,
+        fmt::format("{}: {}; check the path", error.path1().string(), error.code().message()));
+    return 1;
+  } catch (const std::exception& error) {
+    say(common, LogLevel::kError,
+        fmt::format("unexpected failure: {}; this is a defect of the program, please "
+                    "report it together with the command",
+                    error.what()));
     return 1;
   }
 }
@@ -129,7 +145,7 @@ int run(int argc, char** argv) {
   add_kld(app, common, action);
   add_hessians(app, common, action);
   add_devices(app, common, action);
-  const int parsed = run_checked([&] {
+  const int parsed = run_checked(common, [&] {
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -143,7 +159,7 @@ int run(int argc, char** argv) {
   std::signal(SIGTERM, handle_signal);
   std::signal(SIGPIPE, SIG_IGN);
   warn_environment(common);
-  return run_checked(action);
+  return run_checked(common, action);
 }
 
 }  // namespace cortiq::app

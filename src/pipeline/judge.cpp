@@ -43,6 +43,10 @@ std::function<void(std::int64_t, std::int64_t)> progress_of(Context& context, st
 
 }  // namespace
 
+void check_judge_text(const cmf::Source& source, const JudgeOptions& options) {
+  (void)windows_of(source, model::read_arch(source), options);
+}
+
 model::Perplexity run_perplexity(const std::filesystem::path& path, const JudgeOptions& options,
                                  Context& context) {
   const auto source = open_source(path);

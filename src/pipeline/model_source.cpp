@@ -14,6 +14,12 @@
 
 namespace cortiq::pipeline {
 namespace fs = std::filesystem;
+namespace {
+
+/// Bytes of a file name, so that those of its temporary files stay within the usual 255.
+constexpr std::size_t kLongestOutputName = 240;
+
+}  // namespace
 
 std::unique_ptr<cmf::Source> open_source(const fs::path& path) {
   std::error_code code;
@@ -76,19 +82,35 @@ std::int64_t check_finite(DecodedTensor& tensor, std::string_view name, NonFinit
 }
 
 void check_output_path(const fs::path& output, const std::vector<fs::path>& inputs) {
+  if (output.empty()) {
+    fail(ErrorKind::kUsage, "an output has an empty path; give the path of a file");
+  }
+  const fs::path partial = output.string() + ".partial";
   const auto identity = file_identity(output);
+  const auto partial_identity = file_identity(partial);
   for (const fs::path& input : inputs) {
-    if (identity && file_identity(input) == identity) {
-      fail(ErrorKind::kUsage, "--output {}: is the input file {}; choose another output",
-           output.string(), input.string());
+    const auto used = file_identity(input);
+    if (identity && used == identity) {
+      fail(ErrorKind::kUsage, "{}: is the input file {}; choose another output", output.string(),
+           input.string());
+    }
+    if (partial_identity && used == partial_identity) {
+      fail(ErrorKind::kUsage,
+           "{}: is written as {} first, and that is the input file {}; choose another output",
+           output.string(), partial.string(), input.string());
     }
   }
   const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder)) {
+  std::error_code code;
+  if (!fs::is_directory(folder, code)) {
     fail(ErrorKind::kIo, "{}: the folder {} does not exist; create it first", output.string(),
          folder.string());
   }
-  if (fs::is_directory(output)) {
+  if (output.filename().string().size() > kLongestOutputName) {
+    fail(ErrorKind::kIo, "{}: the file name has {} bytes; choose one of at most {}",
+         output.string(), output.filename().string().size(), kLongestOutputName);
+  }
+  if (fs::is_directory(output, code)) {
     fail(ErrorKind::kIo, "{}: is a folder; give the path of a file", output.string());
   }
   if (::access(folder.c_str(), W_OK) != 0) {

@@ -111,6 +111,13 @@ class Selector {
   codec::ModelTraits traits_;
 };
 
+/// A tied model has no lm_head.weight of its own.
+std::string_view tie_remark(const cmf::Source& source, std::string_view pattern) {
+  const bool tied = source.header().arch().value("tie_word_embeddings", cmf::Json(false)) == true;
+  if (!tied || !codec::glob_match(pattern, "lm_head.weight")) return {};
+  return "; its head is tied to the embedding, so name model.embed_tokens.weight";
+}
+
 void require_match(const cmf::Source& source, std::string_view option, std::string_view pattern,
                    bool glob) {
   const auto hit = [&](const cmf::TensorInfo& tensor) {
@@ -118,20 +125,73 @@ void require_match(const cmf::Source& source, std::string_view option, std::stri
                 : tensor.name.find(pattern) != std::string::npos;
   };
   if (std::any_of(source.tensors().begin(), source.tensors().end(), hit)) return;
-  fail(ErrorKind::kUsage, "{} {}: no tensor of {} matches; `cortiq-quant inspect` lists the names",
-       option, pattern, source.path().string());
+  fail(ErrorKind::kUsage,
+       "{} {}: no tensor of {} matches; `cortiq-quant inspect --tensors` lists the names{}", option,
+       pattern, source.path().string(), tie_remark(source, pattern));
+}
+
+/// A codec asked for by name must reach at least one tensor that can be encoded.
+void require_encodable(const cmf::Source& source, std::string_view pattern) {
+  const cmf::TensorInfo* copied = nullptr;
+  for (const cmf::TensorInfo& tensor : source.tensors()) {
+    if (!codec::glob_match(pattern, tensor.name)) continue;
+    if (copy_reason(tensor).empty()) return;
+    if (copied == nullptr) copied = &tensor;
+  }
+  if (copied == nullptr) return;  // matches nothing: require_match says so
+  fail(ErrorKind::kUsage,
+       "--tensor-quant {}: {} is always copied ({}) and so is every other tensor it matches; "
+       "leave it out",
+       pattern, copied->name, copy_reason(*copied));
 }
 
 void check_patterns(const cmf::Source& source, const SelectionOptions& options) {
-  for (const auto& entry : options.overrides)
+  for (const auto& entry : options.overrides) {
     require_match(source, "--tensor-quant", entry.pattern, true);
+    require_encodable(source, entry.pattern);
+  }
   for (const auto& entry : options.rule_overrides)
     require_match(source, "--q2tp-rule-tensor", entry.pattern, true);
   for (const auto& pattern : options.include) require_match(source, "--include", pattern, true);
   if (!options.skip_given) return;
+  const std::vector<std::string> defaults = SelectionOptions{}.skip;
   for (const auto& part : options.skip) {
-    if (!part.empty()) require_match(source, "--skip", part, false);
+    // The names of the default list may be repeated for any model.
+    const bool known = std::find(defaults.begin(), defaults.end(), part) != defaults.end();
+    if (!part.empty() && !known) require_match(source, "--skip", part, false);
   }
+}
+
+/// Every entry must decide about at least one tensor for which `counts` holds.
+template <typename Entry, typename Counts>
+void require_effect(const cmf::Source& source, std::string_view option,
+                    const std::vector<Entry>& entries, std::string_view why, Counts counts) {
+  std::vector<bool> acts(entries.size(), false);
+  for (std::size_t i = 0; i < source.tensors().size(); ++i) {
+    const std::string& name = source.tensors()[i].name;
+    const auto first = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) {
+      return codec::glob_match(entry.pattern, name);
+    });
+    if (first != entries.end() && counts(i))
+      acts[static_cast<std::size_t>(first - entries.begin())] = true;
+  }
+  const auto idle = std::find(acts.begin(), acts.end(), false);
+  if (idle == acts.end()) return;
+  fail(ErrorKind::kUsage,
+       "{} {}: has no effect: {}, or an earlier {} takes them all; leave it out or change it",
+       option, entries[static_cast<std::size_t>(idle - acts.begin())].pattern, why, option);
+}
+
+void check_effects(const cmf::Source& source, const SelectionOptions& options,
+                   const std::vector<TensorChoice>& choices) {
+  require_effect(source, "--tensor-quant", options.overrides,
+                 "the tensors it matches are copied as they are (no float matrices, or kept in "
+                 "float by name)",
+                 [&](std::size_t i) { return choices[i].action != Action::kCopy; });
+  require_effect(source, "--q2tp-rule-tensor", options.rule_overrides,
+                 "none of the tensors it matches gets q2tp", [&](std::size_t i) {
+                   return choices[i].action != Action::kCopy && choices[i].codec == Codec::kQ2tp;
+                 });
 }
 
 }  // namespace
@@ -157,6 +217,7 @@ std::vector<TensorChoice> select_tensors(const cmf::Source& source,
   std::vector<TensorChoice> choices;
   choices.reserve(source.tensors().size());
   for (const cmf::TensorInfo& tensor : source.tensors()) choices.push_back(selector.choose(tensor));
+  check_effects(source, options, choices);
   return choices;
 }
 

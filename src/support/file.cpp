@@ -118,13 +118,20 @@ std::optional<std::uint64_t> free_space_bytes(const fs::path& path) {
 }
 
 AtomicFile::AtomicFile(fs::path final_path, Naming naming) : final_path_(std::move(final_path)) {
-  if (fs::is_directory(final_path_)) {
+  std::error_code ignored;
+  if (fs::is_directory(final_path_, ignored)) {
     fail(ErrorKind::kIo, "{}: is a folder; give the path of a file", final_path_.string());
   }
   if (naming == Naming::kPartial) {
     temporary_path_ = final_path_;
     temporary_path_ += ".partial";
-    descriptor_ = ::open(temporary_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    // A link of this name was made by somebody else and may lead to a file that must not be
+    // emptied.
+    descriptor_ = ::open(temporary_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (descriptor_ < 0 && errno == ELOOP) {
+      fail(ErrorKind::kIo, "{}: is a symbolic link; remove it or choose another output",
+           temporary_path_.string());
+    }
     if (descriptor_ < 0) fail_io(temporary_path_, "cannot create", errno);
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       ::close(descriptor_);

@@ -9,6 +9,7 @@
 
 #include "cortiq/calib/hessian_cache.hpp"
 #include "cortiq/cmf/dtype.hpp"
+#include "cortiq/cmf/source.hpp"
 #include "cortiq/model/score.hpp"
 #include "cortiq/pipeline/context.hpp"
 #include "cortiq/pipeline/options.hpp"
@@ -36,6 +37,8 @@ struct JudgeOptions {
   std::int64_t tokens = 0;  ///< 0 = all
   Bos bos = Bos::kOff;
 };
+/// Throws Error where run_perplexity would refuse the text for this model.
+void check_judge_text(const cmf::Source& source, const JudgeOptions& options);
 [[nodiscard]] model::Perplexity run_perplexity(const std::filesystem::path& model,
                                                const JudgeOptions& options, Context& context);
 [[nodiscard]] model::Divergence run_divergence(const std::filesystem::path& base,
