@@ -69,31 +69,81 @@ TEST(ReadArch, WindowWithoutPatternOrTagsIsNotUsed) {
 }
 
 TEST(ReadArch, FamiliesWithoutForwardAreRefusedByName) {
-  for (const std::string family : {"qwen3_moe", "qwen3_5_text", "mixtral", "gpt_oss"}) {
+  for (const std::string family : {"deepseek_v3", "gemma4", "gpt_oss"}) {
     expect_message(ErrorKind::kUnsupported, family,
                    [&](MemorySource& s) { s.arch["arch_name"] = family; });
   }
 }
 
 TEST(ReadArch, RecordsThatChangeTheForwardAreRefused) {
-  expect_message(ErrorKind::kUnsupported, "arch.moe", [](MemorySource& s) {
-    s.arch["moe"] = {{"num_experts", 2}};
+  expect_message(ErrorKind::kUnsupported, "arch.mla", [](MemorySource& s) {
+    s.arch["mla"] = {{"kv_lora_rank", 2}};
   });
   expect_message(ErrorKind::kUnsupported, "num_loops",
                  [](MemorySource& s) { s.arch["num_loops"] = 2; });
-  expect_message(ErrorKind::kUnsupported, "LinearAttention", [](MemorySource& s) {
-    s.arch["layer_types"] = {"FullAttention", "LinearAttention"};
+  expect_message(ErrorKind::kUnsupported, "ShortConv", [](MemorySource& s) {
+    s.arch["layer_types"] = {"FullAttention", "ShortConv"};
   });
   expect_message(ErrorKind::kUnsupported, "hidden_act",
                  [](MemorySource& s) { s.arch["hidden_act"] = "relu"; });
+  expect_message(ErrorKind::kUnsupported, "router_resonance", [](MemorySource& s) {
+    add_experts(s, 0, {});
+    s.arch["moe"]["router_resonance"] = true;
+  });
+  expect_message(ErrorKind::kUnsupported, "'phase_delta'", [](MemorySource& s) {
+    make_linear(s, 0, {});
+    s.arch["linear_core"]["kind"] = "phase_delta";
+  });
 }
 
 TEST(ReadArch, TensorsThatChangeTheForwardAreRefused) {
-  expect_message(ErrorKind::kUnsupported, "self_attn.sinks", [](MemorySource& s) {
-    s.set("model.layers.1.self_attn.sinks", {4}, std::vector<float>(4));
+  expect_message(ErrorKind::kUnsupported, "self_attn.g_proj", [](MemorySource& s) {
+    s.set("model.layers.1.self_attn.g_proj.weight", {4, 40}, std::vector<float>(160));
   });
-  expect_message(ErrorKind::kUnsupported, "output gate", [](MemorySource& s) {
-    s.set("model.layers.0.self_attn.q_proj.weight", {192, 40}, std::vector<float>(192 * 40));
+}
+
+TEST(ReadArch, CountsExpertsByTheirTensors) {
+  MemorySource source = make_tiny({.family = "qwen2_moe"});
+  add_experts(source, 1, {.count = 4, .width = 24, .shared_width = 80});
+  source.arch["moe"]["num_experts"] = 60;  // before pruning
+  source.finish();
+  const Arch arch = read_arch(source);
+  EXPECT_EQ(arch.layer_experts, (std::vector<std::int64_t>{0, 4}));
+  EXPECT_EQ(arch.experts->width, 24);
+  EXPECT_EQ(arch.intermediate, 80);
+}
+
+TEST(ReadArch, ExpertsThatDoNotFitTheRouterAreNamed) {
+  expect_message(ErrorKind::kInput,
+                 "mlp.gate.weight has shape [5, 40]; the header asks for [4, 40]",
+                 [](MemorySource& s) {
+                   add_experts(s, 0, {});
+                   s.erase("model.layers.0.mlp.experts.4.gate_proj.weight");
+                 });
+  expect_message(ErrorKind::kInput, "top_k is 6",
+                 [](MemorySource& s) { add_experts(s, 0, {.top_k = 6}); });
+  expect_message(ErrorKind::kInput, "no record arch.moe", [](MemorySource& s) {
+    add_experts(s, 0, {});
+    s.arch.erase("moe");
+  });
+  expect_message(ErrorKind::kInput, "experts.2.up_proj.weight is missing", [](MemorySource& s) {
+    add_experts(s, 0, {});
+    s.erase("model.layers.0.mlp.experts.2.up_proj.weight");
+  });
+}
+
+TEST(ReadArch, LinearAttentionNeedsItsNumbersAndTensors) {
+  expect_message(ErrorKind::kInput, "4 linear value heads", [](MemorySource& s) {
+    make_linear(s, 0, {});
+    s.arch["linear_num_key_heads"] = 3;
+  });
+  expect_message(ErrorKind::kInput, "arch.linear_key_head_dim is missing", [](MemorySource& s) {
+    make_linear(s, 0, {});
+    s.arch.erase("linear_key_head_dim");
+  });
+  expect_message(ErrorKind::kInput, "linear_attn.A_log is missing", [](MemorySource& s) {
+    make_linear(s, 0, {});
+    s.erase("model.layers.0.linear_attn.A_log");
   });
 }
 

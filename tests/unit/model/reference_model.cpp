@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
+
+#include "reference_parts.hpp"
 
 namespace cortiq::model::test {
 namespace {
@@ -151,7 +154,13 @@ class Reference {
   }
 
   Values mix(const Values& x, std::size_t layer) const {
-    Values q = project(x, layer, "q");
+    if (arch_["layer_types"][layer] == "LinearAttention") return mix_linear(x, layer);
+    const Values both = project(x, layer, "q");
+    const bool gated = both.size() == 2 * tokens_ * heads_ * head_dim_;
+    Values q;
+    Values gate;
+    for (std::size_t i = 0; i < both.size(); ++i)
+      (gated && i / head_dim_ % 2 == 1 ? gate : q).push_back(both[i]);
     Values k = project(x, layer, "k");
     const Values v = project(x, layer, "v");
     const bool normed = source_.find(name(layer, "self_attn.q_norm.weight")).has_value();
@@ -167,13 +176,15 @@ class Reference {
     if (normed && after) norm();
     Values out(tokens_ * heads_ * head_dim_);
     for (std::size_t t = 0; t < tokens_; ++t) {
-      for (std::size_t head = 0; head < heads_; ++head) attend(q, k, v, t, head, local(layer), out);
+      for (std::size_t head = 0; head < heads_; ++head) attend(q, k, v, t, head, layer, out);
     }
+    for (std::size_t i = 0; i < gate.size(); ++i) out[i] *= sigmoid(gate[i]);
     return out;
   }
 
   void attend(const Values& q, const Values& k, const Values& v, std::size_t t, std::size_t head,
-              bool sliding, Values& out) const {
+              std::size_t layer, Values& out) const {
+    const bool sliding = local(layer);
     const std::size_t kv = head * kv_heads_ / heads_;
     const double scale =
         1 / std::sqrt(number("query_pre_attn_scalar", static_cast<double>(head_dim_)));
@@ -191,6 +202,11 @@ class Reference {
       p.push_back(cap > 0 ? cap * std::tanh(dot * scale / cap) : dot * scale);
       top = std::max(top, p.back());
     }
+    if (has(layer, "self_attn.sinks")) {
+      const auto sink = static_cast<double>(source_.values(name(layer, "self_attn.sinks"))[head]);
+      top = std::max(top, sink);
+      sum = std::exp(sink - top);
+    }
     for (double& value : p) sum += value = std::exp(value - top);
     for (std::size_t s = first; s <= t; ++s) {
       for (std::size_t d = 0; d < head_dim_; ++d) {
@@ -198,6 +214,30 @@ class Reference {
             p[s - first] / sum * v[(s * kv_heads_ + kv) * head_dim_ + d];
       }
     }
+  }
+
+  bool has(std::size_t layer, const char* suffix) const {
+    return source_.find(name(layer, suffix)).has_value();
+  }
+  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+  Values mix_linear(const Values& x, std::size_t layer) const {
+    const auto get = [&](const std::string& suffix) -> const std::vector<float>& {
+      return source_.values(name(layer, "linear_attn." + suffix));
+    };
+    const auto in = [&](const std::string& part) {
+      return linear(x, name(layer, "linear_attn.in_proj_" + part + ".weight"), hidden_);
+    };
+    const ReferenceDelta delta{in("qkv"),    in("a"),       in("b"), tokens_, get("conv1d.weight"),
+                               get("A_log"), get("dt_bias")};
+    Values out = reference_delta_rule(arch_, delta);
+    const bool gemma = std::exchange(gemma_, false);
+    out = norm_all(out, name(layer, "linear_attn.norm.weight"),
+                   arch_["linear_core"]["value_head_dim"]);
+    gemma_ = gemma;
+    const Values z = in("z");
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] *= z[i] * sigmoid(z[i]);
+    return out;
   }
 
   double activate(double x) const {
@@ -213,6 +253,57 @@ class Reference {
     for (std::size_t i = 0; i < h.size(); ++i) h[i] += y[i];
   }
 
+  Values mlp(const Values& x, const std::string& prefix, const std::string& key,
+             ReferenceRun& out) const {
+    Values gate = linear(x, prefix + "gate_proj.weight", hidden_);
+    const Values up = linear(x, prefix + "up_proj.weight", hidden_);
+    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activate(gate[i]) * up[i];
+    out.inputs[key] = gate;
+    return linear(gate, prefix + "down_proj.weight", gate.size() / (x.size() / hidden_));
+  }
+
+  Values mix_experts(const Values& x, std::size_t layer, ReferenceRun& out) const {
+    const Values logits = linear(x, name(layer, "mlp.gate.weight"), hidden_);
+    const std::size_t count = logits.size() / tokens_;
+    const std::string key = std::to_string(layer) + ".expert-";
+    Values bias(count);
+    if (has(layer, "mlp.expert_bias")) {
+      const std::vector<float>& values = source_.values(name(layer, "mlp.expert_bias"));
+      bias.assign(values.begin(), values.end());
+    }
+    Values sum(x.size());
+    for (std::size_t e = 0; e < count; ++e) {
+      Values rows;
+      std::vector<std::pair<std::size_t, double>> places;
+      for (std::size_t t = 0; t < tokens_; ++t) {
+        const auto row = logits.begin() + static_cast<std::ptrdiff_t>(t * count);
+        const double weight = reference_route(
+            arch_["moe"], Values(row, row + static_cast<std::ptrdiff_t>(count)), bias)[e];
+        if (weight == 0) continue;
+        places.emplace_back(t, weight);
+        for (std::size_t i = 0; i < hidden_; ++i) rows.push_back(x[t * hidden_ + i]);
+      }
+      if (places.empty()) continue;
+      out.inputs[key + "in." + std::to_string(e)] = rows;
+      const Values y = mlp(rows, name(layer, "mlp.experts." + std::to_string(e) + "."),
+                           key + "down." + std::to_string(e), out);
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        const auto& [t, weight] = places[i / hidden_];
+        sum[t * hidden_ + i % hidden_] += weight * y[i];
+      }
+    }
+    if (!has(layer, "mlp.shared_expert.up_proj.weight")) return sum;
+    const Values y =
+        mlp(x, name(layer, "mlp.shared_expert."), std::to_string(layer) + ".shared-down", out);
+    Values gate(tokens_, 1.0);
+    if (has(layer, "mlp.shared_expert_gate.weight")) {
+      gate = linear(x, name(layer, "mlp.shared_expert_gate.weight"), hidden_);
+      for (double& value : gate) value = sigmoid(value);
+    }
+    for (std::size_t i = 0; i < y.size(); ++i) sum[i] += gate[i / hidden_] * y[i];
+    return sum;
+  }
+
   void run_layer(std::size_t layer, Values& h, ReferenceRun& out) const {
     const auto keep = [&](const char* role, const Values& x) {
       out.inputs[std::to_string(layer) + "." + role] = x;
@@ -222,7 +313,11 @@ class Reference {
     keep("in", x);
     const Values mixed = mix(x, layer);
     keep("mixout", mixed);
-    Values branch = linear(mixed, name(layer, "self_attn.o_proj.weight"), heads_ * head_dim_);
+    const bool linear_mixer = arch_["layer_types"][layer] == "LinearAttention";
+    Values branch = linear(
+        mixed,
+        name(layer, linear_mixer ? "linear_attn.out_proj.weight" : "self_attn.o_proj.weight"),
+        mixed.size() / tokens_);
     if (sandwich)
       branch = norm_all(branch, name(layer, "post_attention_layernorm.weight"), hidden_);
     add(h, branch);
@@ -231,11 +326,11 @@ class Reference {
                                                    : "post_attention_layernorm.weight"),
                               hidden_);
     keep("mlp", m);
-    Values gate = linear(m, name(layer, "mlp.gate_proj.weight"), hidden_);
-    const Values up = linear(m, name(layer, "mlp.up_proj.weight"), hidden_);
-    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activate(gate[i]) * up[i];
-    keep("down", gate);
-    branch = linear(gate, name(layer, "mlp.down_proj.weight"), gate.size() / tokens_);
+    if (has(layer, "mlp.gate.weight")) {
+      branch = mix_experts(m, layer, out);
+    } else {
+      branch = mlp(m, name(layer, "mlp."), std::to_string(layer) + ".down", out);
+    }
     if (sandwich)
       branch = norm_all(branch, name(layer, "post_feedforward_layernorm.weight"), hidden_);
     add(h, branch);
@@ -249,7 +344,7 @@ class Reference {
   std::size_t head_dim_ = 0;
   std::size_t tokens_ = 0;
   double eps_ = 0;
-  bool gemma_ = false;
+  mutable bool gemma_ = false;
 };
 
 }  // namespace

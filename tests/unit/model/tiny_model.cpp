@@ -133,4 +133,51 @@ MemorySource make_tiny(const TinyOptions& o) {
   return source;
 }
 
+void add_experts(MemorySource& source, std::int64_t layer, const TinyExperts& o) {
+  const auto hidden = source.arch["hidden_size"].get<std::int64_t>();
+  const auto name = [&](const std::string& suffix) { return layer_tensor(layer, suffix); };
+  Filler fill(source, o.seed + static_cast<unsigned>(layer));
+  for (const char* part : {"gate", "up", "down"})
+    source.erase(name("mlp." + std::string(part) + "_proj.weight"));
+  const auto mlp = [&](const std::string& prefix, std::int64_t width) {
+    fill.matrix(name(prefix + "gate_proj.weight"), width, hidden, 2.0);
+    fill.matrix(name(prefix + "up_proj.weight"), width, hidden);
+    fill.matrix(name(prefix + "down_proj.weight"), hidden, width);
+  };
+  fill.matrix(name("mlp.gate.weight"), o.count, hidden, 2.0);
+  for (std::int64_t e = 0; e < o.count; ++e) mlp("mlp.experts." + std::to_string(e) + ".", o.width);
+  if (o.shared_width > 0) mlp("mlp.shared_expert.", o.shared_width);
+  if (o.shared_gate) fill.matrix(name("mlp.shared_expert_gate.weight"), 1, hidden, 2.0);
+  if (o.bias) fill.vector(name("mlp.expert_bias"), o.count, 0.0, 0.3);
+  source.arch["moe"] = {
+      {"num_experts", o.count}, {"top_k", o.top_k}, {"moe_intermediate_size", o.width}};
+}
+
+void make_linear(MemorySource& source, std::int64_t layer, const TinyDelta& o) {
+  const auto hidden = source.arch["hidden_size"].get<std::int64_t>();
+  const auto name = [&](const std::string& suffix) { return layer_tensor(layer, suffix); };
+  for (const char* part : {"q", "k", "v", "o"})
+    source.erase(name("self_attn." + std::string(part) + "_proj.weight"));
+  Filler fill(source, o.seed + static_cast<unsigned>(layer));
+  const std::int64_t values = o.value_heads * o.value_dim;
+  const std::int64_t channels = 2 * o.key_heads * o.key_dim + values;
+  fill.matrix(name("linear_attn.in_proj_qkv.weight"), channels, hidden, 2.0);
+  fill.matrix(name("linear_attn.in_proj_z.weight"), values, hidden);
+  fill.matrix(name("linear_attn.in_proj_a.weight"), o.value_heads, hidden);
+  fill.matrix(name("linear_attn.in_proj_b.weight"), o.value_heads, hidden);
+  fill.vector(name("linear_attn.conv1d.weight"), channels * o.taps, 0.1, 0.5);
+  source.set(name("linear_attn.conv1d.weight"), {channels, 1, o.taps},
+             std::vector<float>(source.values(name("linear_attn.conv1d.weight"))));
+  fill.vector(name("linear_attn.A_log"), o.value_heads, -1.0, 1.0);
+  fill.vector(name("linear_attn.dt_bias"), o.value_heads, -1.0, 1.0);
+  fill.vector(name("linear_attn.norm.weight"), o.value_dim, 1.0, 0.3);
+  fill.matrix(name("linear_attn.out_proj.weight"), hidden, values);
+  source.arch["layer_types"][static_cast<std::size_t>(layer)] = "LinearAttention";
+  source.arch["linear_core"] = {
+      {"kind", "gated_delta_net"}, {"num_heads", o.value_heads}, {"value_head_dim", o.value_dim}};
+  source.arch["linear_num_key_heads"] = o.key_heads;
+  source.arch["linear_key_head_dim"] = o.key_dim;
+  source.arch["linear_conv_kernel_dim"] = o.taps;
+}
+
 }  // namespace cortiq::model::test

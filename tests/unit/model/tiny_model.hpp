@@ -65,4 +65,27 @@ struct TinyOptions {
 /// Not yet finished, so that a test can change arch and tensors.
 [[nodiscard]] MemorySource make_tiny(const TinyOptions& options);
 
+struct TinyExperts {
+  std::int64_t count = 5;
+  std::int64_t top_k = 2;
+  std::int64_t width = 24;
+  std::int64_t shared_width = 0;  ///< 0 = no shared expert
+  bool shared_gate = false;
+  bool bias = false;
+  unsigned seed = 9;
+};
+/// Replaces the dense MLP of a layer and writes arch.moe.
+void add_experts(MemorySource& source, std::int64_t layer, const TinyExperts& options);
+
+struct TinyDelta {
+  std::int64_t key_heads = 2;
+  std::int64_t value_heads = 4;
+  std::int64_t key_dim = 12;
+  std::int64_t value_dim = 20;
+  std::int64_t taps = 4;
+  unsigned seed = 19;
+};
+/// Replaces the attention of a layer and writes arch.linear_core and its companions.
+void make_linear(MemorySource& source, std::int64_t layer, const TinyDelta& options);
+
 }  // namespace cortiq::model::test
