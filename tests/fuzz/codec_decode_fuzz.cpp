@@ -14,7 +14,8 @@ void decode(cortiq::cmf::DType dtype, const std::vector<std::int64_t>& shape,
             cortiq::ByteSpan payload) {
   using namespace cortiq;
   const codec::RowDecoder decoder(dtype, shape, payload);
-  if (decoder.cols() == 0 || decoder.rows() > kMostValues / decoder.cols()) return;
+  if (decoder.rows() == 0 || decoder.cols() == 0) return;
+  if (decoder.rows() > kMostValues / decoder.cols()) return;
   // Exact size, so that the address sanitizer sees a write behind the end.
   std::vector<float> row(static_cast<std::size_t>(decoder.cols()));
   for (std::int64_t r = 0; r < decoder.rows(); ++r) {
