@@ -33,6 +33,11 @@ Json sources_json(const std::vector<calib::SourceReport>& sources) {
   return list;
 }
 
+/// File names and patterns of the user may hold any bytes; the header must be UTF-8.
+Json as_utf8(const Json& json) {
+  return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 }  // namespace
 
 bool is_q2tp_profile(const SelectionOptions& selection) {
@@ -112,7 +117,7 @@ void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const 
   for (const char* key : {"order", "rung", "ladder"}) {
     if (report.options.contains(key)) gptq[key] = report.options[key];
   }
-  json["provenance"]["gptq"] = gptq;
+  json["provenance"]["gptq"] = as_utf8(gptq);
 }
 
 }  // namespace cortiq::pipeline

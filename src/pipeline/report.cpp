@@ -218,7 +218,9 @@ void check_report_path(const std::filesystem::path& path) {
 void write_report(const RunReport& report, const std::filesystem::path& path) {
   check_report_path(path);
   write_text_file(
-      path, path.extension() == ".html" ? report_html(report) : report_json(report).dump(1) + "\n");
+      path, path.extension() == ".html"
+                ? report_html(report)
+                : report_json(report).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace cortiq::pipeline

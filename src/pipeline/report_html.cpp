@@ -179,9 +179,10 @@ std::string report_html(const RunReport& report) {
   html += "<h2>Time per phase</h2>" + stacked_bar(phases, "s");
   html += "<h2>Tensors</h2>" + tensor_table(report);
   html += "<h2>Calibration</h2>" + source_list(report);
-  html += fmt::format("<p>Hessians: {}; window {}; options: {}</p>",
-                      html_escape(report.hessians.empty() ? "none" : report.hessians),
-                      report.window, html_escape(report.options.dump()));
+  html += fmt::format(
+      "<p>Hessians: {}; window {}; options: {}</p>",
+      html_escape(report.hessians.empty() ? "none" : report.hessians), report.window,
+      html_escape(report.options.dump(-1, ' ', false, cmf::Json::error_handler_t::replace)));
   return html + "</body></html>\n";
 }
 

@@ -130,26 +130,9 @@ void require_match(const cmf::Source& source, std::string_view option, std::stri
        pattern, source.path().string(), tie_remark(source, pattern));
 }
 
-/// A codec asked for by name must reach at least one tensor that can be encoded.
-void require_encodable(const cmf::Source& source, std::string_view pattern) {
-  const cmf::TensorInfo* copied = nullptr;
-  for (const cmf::TensorInfo& tensor : source.tensors()) {
-    if (!codec::glob_match(pattern, tensor.name)) continue;
-    if (copy_reason(tensor).empty()) return;
-    if (copied == nullptr) copied = &tensor;
-  }
-  if (copied == nullptr) return;  // matches nothing: require_match says so
-  fail(ErrorKind::kUsage,
-       "--tensor-quant {}: {} is always copied ({}) and so is every other tensor it matches; "
-       "leave it out",
-       pattern, copied->name, copy_reason(*copied));
-}
-
 void check_patterns(const cmf::Source& source, const SelectionOptions& options) {
-  for (const auto& entry : options.overrides) {
+  for (const auto& entry : options.overrides)
     require_match(source, "--tensor-quant", entry.pattern, true);
-    require_encodable(source, entry.pattern);
-  }
   for (const auto& entry : options.rule_overrides)
     require_match(source, "--q2tp-rule-tensor", entry.pattern, true);
   for (const auto& pattern : options.include) require_match(source, "--include", pattern, true);
