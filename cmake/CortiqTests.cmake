@@ -20,6 +20,9 @@ function(cortiq_test_folder LABEL MODULE)
   if(name STREQUAL "golden_model")  # reads the models of the zoo, which are Hugging Face folders
     target_link_libraries(${name} PRIVATE cortiq_hf)
   endif()
+  if(name STREQUAL "property_linalg")  # an independent reference
+    target_link_libraries(${name} PRIVATE Eigen3::Eigen)
+  endif()
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${name} PRIVATE -O1)  # test code: compile time matters more than its speed
   endif()

@@ -25,7 +25,7 @@ THIRD_PARTY = {
     "tbb/": {"support"},
     "oneapi/": {"support"},
     "nlohmann/": {"cmf", "hf", "model", "calib", "pipeline"},
-    "Eigen/": {"linalg"},
+    "Eigen/": set(),
     "pcre2.h": {"model"},
     "utf8proc.h": {"model"},
     "openssl/": {"calib"},

@@ -145,7 +145,7 @@ std::unique_ptr<HostFactor> fold_host(ConstMatrixView<double> h_upper, const Fol
   auto factor = std::make_unique<HostFactor>();
   factor->order = options.order;
   factor->elimination = elimination_order(h_upper, options.order);
-  factor->values = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(n * n));
+  factor->values = make_page_buffer<double>(n * n, PageSize::kHuge);
   find_dead(h_upper, *factor);
   const double base =
       options.base ? *options.base : std::max(live_mean(h_upper, factor->dead), kBaseFloor);

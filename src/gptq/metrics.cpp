@@ -77,6 +77,34 @@ void for_blocks(ConstMatrixView<double> x, ConstMatrixView<double> h_upper, bool
   }
 }
 
+/// tr(E H E^T) of E = w - quantized, or of w alone.
+double form_sum(ConstMatrixView<float> w, const ConstMatrixView<float>* quantized,
+                ConstMatrixView<double> h_upper, Pool& pool) {
+  const std::int64_t n = w.cols();
+  const std::int64_t most = std::min(w.rows(), kChunkRows);
+  std::vector<double> storage(static_cast<std::size_t>(most * n));
+  std::vector<double> rows(static_cast<std::size_t>(most));
+  double sum = 0;
+  for (std::int64_t first = 0; first < w.rows(); first += kChunkRows) {
+    const std::int64_t count = std::min(kChunkRows, w.rows() - first);
+    const MatrixView<double> x(storage.data(), count, n);
+    pool.for_ranges(count, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        double* out = x.row(r);
+        const float* from = w.row(first + r);
+        for (std::int64_t c = 0; c < n; ++c) out[c] = static_cast<double>(from[c]);
+        if (quantized == nullptr) continue;
+        const float* rounded = quantized->row(first + r);
+        for (std::int64_t c = 0; c < n; ++c) out[c] -= static_cast<double>(rounded[c]);
+      }
+    });
+    const std::span<double> out = std::span(rows).first(static_cast<std::size_t>(count));
+    quadratic_rows(x, h_upper, out, pool);
+    for (const double value : out) sum += value;
+  }
+  return sum;
+}
+
 }  // namespace
 
 void quadratic_rows(ConstMatrixView<double> x, ConstMatrixView<double> h_upper,
@@ -107,36 +135,15 @@ void product_rows(ConstMatrixView<double> x, const RowReader& y, ConstMatrixView
   });
 }
 
+double error_form(ConstMatrixView<float> w, ConstMatrixView<float> quantized,
+                  ConstMatrixView<double> h_upper, Pool& pool) {
+  CORTIQ_ASSERT(quantized.rows() == w.rows() && quantized.cols() == w.cols());
+  return form_sum(w, &quantized, h_upper, pool);
+}
+
 OutputError output_error(ConstMatrixView<float> w, ConstMatrixView<float> quantized,
                          ConstMatrixView<double> h_upper, Pool& pool) {
-  const std::int64_t n = w.cols();
-  CORTIQ_ASSERT(quantized.rows() == w.rows() && quantized.cols() == n);
-  const std::int64_t most = std::min(w.rows(), kChunkRows);
-  std::vector<double> storage(static_cast<std::size_t>(most * n));
-  std::vector<double> rows(static_cast<std::size_t>(most));
-  OutputError total;
-  for (std::int64_t first = 0; first < w.rows(); first += kChunkRows) {
-    const std::int64_t count = std::min(kChunkRows, w.rows() - first);
-    const MatrixView<double> x(storage.data(), count, n);
-    const auto sum_of = [&](float sign) {
-      pool.for_ranges(count, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t r = begin; r < end; ++r) {
-          for (std::int64_t c = 0; c < n; ++c) {
-            const double q = sign * static_cast<double>(quantized(first + r, c));
-            x(r, c) = static_cast<double>(w(first + r, c)) - q;
-          }
-        }
-      });
-      const std::span<double> out = std::span(rows).first(static_cast<std::size_t>(count));
-      quadratic_rows(x, h_upper, out, pool);
-      double sum = 0;
-      for (const double value : out) sum += value;
-      return sum;
-    };
-    total.error += sum_of(1.0F);
-    total.energy += sum_of(0.0F);
-  }
-  return total;
+  return {error_form(w, quantized, h_upper, pool), form_sum(w, nullptr, h_upper, pool)};
 }
 
 }  // namespace cortiq::gptq

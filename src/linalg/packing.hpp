@@ -31,20 +31,47 @@ CORTIQ_INLINE void transpose4(const T* source, std::int64_t stride, T* target,
   __builtin_memcpy(target + 3 * target_stride, &c3, sizeof(V4));
 }
 
-/// A full sliver from rows that run along the depth.
+/// The same for two rows of four elements.
+template <typename T>
+CORTIQ_INLINE void transpose2(const T* source, std::int64_t stride, T* target,
+                              std::int64_t target_stride) {
+  typedef T V4 __attribute__((vector_size(4 * sizeof(T))));
+  V4 r0, r1;
+  __builtin_memcpy(&r0, source, sizeof(V4));
+  __builtin_memcpy(&r1, source + stride, sizeof(V4));
+  const V4 even = __builtin_shufflevector(r0, r1, 0, 4, 2, 6);
+  const V4 odd = __builtin_shufflevector(r0, r1, 1, 5, 3, 7);
+  T pairs[8];
+  __builtin_memcpy(pairs, &even, sizeof(V4));
+  __builtin_memcpy(pairs + 4, &odd, sizeof(V4));
+  __builtin_memcpy(target, pairs, 2 * sizeof(T));
+  __builtin_memcpy(target + target_stride, pairs + 4, 2 * sizeof(T));
+  __builtin_memcpy(target + 2 * target_stride, pairs + 2, 2 * sizeof(T));
+  __builtin_memcpy(target + 3 * target_stride, pairs + 6, 2 * sizeof(T));
+}
+
+/// A full sliver from rows that run along the depth. ahead: the next sliver follows in the source;
+/// its lines are fetched meanwhile, because each row is too short for the processor to see a
+/// stream.
 template <typename T, int Width>
-void pack_transposed(const T* source, std::int64_t stride, std::int64_t depth, T* packed) {
+void pack_transposed(const T* source, std::int64_t stride, std::int64_t depth, bool ahead,
+                     T* packed) {
   constexpr int kQuads = Width / 4 * 4;
+  constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
   std::int64_t p = 0;
   for (; p + 4 <= depth; p += 4) {
+    if (ahead && p % kLine == 0) {
+      CORTIQ_UNROLL
+      for (int r = 0; r < Width; ++r) __builtin_prefetch(source + (Width + r) * stride + p, 0);
+    }
     CORTIQ_UNROLL
     for (int r = 0; r < kQuads; r += 4) {
       transpose4(source + r * stride + p, stride, packed + p * Width + r, Width);
     }
-    CORTIQ_UNROLL
-    for (int r = kQuads; r < Width; ++r) {
-      for (int q = 0; q < 4; ++q) packed[(p + q) * Width + r] = source[r * stride + p + q];
+    if constexpr (Width % 4 == 2) {
+      transpose2(source + kQuads * stride + p, stride, packed + p * Width + kQuads, Width);
     }
+    static_assert(Width % 2 == 0);
   }
   for (; p < depth; ++p) {
     for (int r = 0; r < Width; ++r) packed[p * Width + r] = source[r * stride + p];
@@ -81,21 +108,38 @@ void unpack_transposed(const T* packed, std::int64_t lines, std::int64_t depth, 
   }
 }
 
+/// Whole slivers from rows that run across the depth. Several at a time: a short piece of each row
+/// would cost a page and a line of its own.
 template <typename T, int Width>
-void pack(const PackArgs<T>& args) {
-  for (std::int64_t line = 0; line < args.count; line += Width) {
-    const T* source = args.source + line * (args.depth_is_inner ? args.stride : 1);
-    T* packed = args.packed + line * args.depth;
-    if (args.count - line < Width) {
-      pack_edge<T, Width>(args, source, args.count - line, packed);
-    } else if (args.depth_is_inner) {
-      pack_transposed<T, Width>(source, args.stride, args.depth, packed);
-    } else {
-      for (std::int64_t p = 0; p < args.depth; ++p) {
-        __builtin_memcpy(packed + p * Width, source + p * args.stride, Width * sizeof(T));
+void pack_rows(const PackArgs<T>& args, std::int64_t slivers) {
+  constexpr std::int64_t kTogether = 4;
+  for (std::int64_t first = 0; first < slivers; first += kTogether) {
+    const std::int64_t last = first + kTogether < slivers ? first + kTogether : slivers;
+    for (std::int64_t p = 0; p < args.depth; ++p) {
+      const T* row = args.source + p * args.stride;
+      for (std::int64_t sliver = first; sliver < last; ++sliver) {
+        __builtin_memcpy(args.packed + (sliver * args.depth + p) * Width, row + sliver * Width,
+                         Width * sizeof(T));
       }
     }
   }
+}
+
+template <typename T, int Width>
+void pack(const PackArgs<T>& args) {
+  const std::int64_t whole = args.count / Width;
+  if (!args.depth_is_inner) {
+    pack_rows<T, Width>(args, whole);
+  } else {
+    for (std::int64_t sliver = 0; sliver < whole; ++sliver) {
+      pack_transposed<T, Width>(args.source + sliver * Width * args.stride, args.stride, args.depth,
+                                sliver + 1 < whole, args.packed + sliver * Width * args.depth);
+    }
+  }
+  const std::int64_t line = whole * Width;
+  if (line == args.count) return;
+  pack_edge<T, Width>(args, args.source + line * (args.depth_is_inner ? args.stride : 1),
+                      args.count - line, args.packed + line * args.depth);
 }
 
 }  // namespace cortiq::linalg::CORTIQ_SIMD

@@ -45,7 +45,7 @@ std::optional<double> rounding_error(const TensorJob& job, codec::Codec codec,
   std::vector<float> rounded(weights.values.size());
   const MatrixView<float> view(rounded.data(), weights.rows, weights.cols);
   decoder.decode_all(view, job.context.pool);
-  return gptq::output_error(weights.view(), view, hessian.view(), job.context.pool).error / energy;
+  return gptq::error_form(weights.view(), view, hessian.view(), job.context.pool) / energy;
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "cortiq/linalg/cholesky.hpp"
 #include "cortiq/linalg/gemm.hpp"
 #include "cortiq/linalg/gram.hpp"
+#include "cortiq/support/page_buffer.hpp"
 
 extern "C" {
 void openblas_set_num_threads(int threads);
@@ -46,12 +47,14 @@ using cortiq::linalg::Trans;
 constexpr int kRowMajor = 101;
 constexpr int kUpper = 121;
 
+/// Memory as the program keeps its matrices; both sides compute in the same.
 template <typename T>
-std::vector<T> random_values(std::int64_t count) {
+cortiq::PageBuffer<T> random_values(std::int64_t count) {
   std::mt19937 engine(1);
   std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
-  std::vector<T> values(static_cast<std::size_t>(count));
-  for (T& value : values) value = static_cast<T>(uniform(engine));
+  auto values = cortiq::make_page_buffer<T>(count, cortiq::PageSize::kHuge);
+  std::for_each(values.get(), values.get() + count,
+                [&](T& value) { value = static_cast<T>(uniform(engine)); });
   return values;
 }
 
@@ -69,15 +72,20 @@ void compare(benchmark::State& state, double flops, const std::function<void()>&
   double sum_ours = 0.0;
   double sum_theirs = 0.0;
   prepare();
-  ours();  // warm up: starts the workers, touches the memory
+  ours();  // touches the memory
   prepare();
-  theirs();
+  const bool brief = seconds_of(theirs) < 0.02;
   for (auto _ : state) {
-    prepare();
     // Idle OpenBLAS workers spin for a while after a call and would take a core from ours.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    // A forward pass makes brief calls one after the other: time the second, with workers awake.
+    prepare();
+    if (brief) ours();
+    if (brief) prepare();
     const double mine = seconds_of(ours);
     prepare();
+    if (brief) theirs();
+    if (brief) prepare();
     const double reference = seconds_of(theirs);
     best_ours = std::min(best_ours, mine);
     best_theirs = std::min(best_theirs, reference);
@@ -118,20 +126,20 @@ void gemm(benchmark::State& state) {
   const int threads = static_cast<int>(state.range(4));
   const auto a = random_values<T>(m * k);
   const auto b = random_values<T>(k * n);
-  auto c = random_values<T>(m * n);
+  const auto c = random_values<T>(m * n);
   Pool pool(threads);
   openblas_set_num_threads(threads);
-  const ConstMatrixView<T> A(a.data(), m, k);
+  const ConstMatrixView<T> A(a.get(), m, k);
   const ConstMatrixView<T> B =
-      flip ? ConstMatrixView<T>(b.data(), n, k) : ConstMatrixView<T>(b.data(), k, n);
-  const MatrixView<T> C(c.data(), m, n);
+      flip ? ConstMatrixView<T>(b.get(), n, k) : ConstMatrixView<T>(b.get(), k, n);
+  const MatrixView<T> C(c.get(), m, n);
   const double flops =
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   compare(
       state, flops, [] {}, [&] { product(flip ? Trans::kYes : Trans::kNo, T(-1), A, B, C, pool); },
       [&] {
         blas(flip ? 112 : 111, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), T(-1),
-             a.data(), b.data(), static_cast<int>(flip ? k : n), c.data());
+             a.get(), b.get(), static_cast<int>(flip ? k : n), c.get());
       });
 }
 
@@ -141,8 +149,8 @@ void gram(benchmark::State& state) {
   const std::int64_t n = state.range(1);
   const int threads = static_cast<int>(state.range(2));
   const auto x = random_values<float>(tokens * n);
-  std::vector<double> h(static_cast<std::size_t>(n * n));
-  std::vector<float> s(static_cast<std::size_t>(n * n));
+  const auto h = cortiq::make_page_buffer<double>(n * n, cortiq::PageSize::kHuge);
+  const auto s = cortiq::make_page_buffer<float>(n * n, cortiq::PageSize::kHuge);
   Pool pool(threads);
   openblas_set_num_threads(threads);
   const double flops =
@@ -150,12 +158,12 @@ void gram(benchmark::State& state) {
   compare(
       state, flops, [] {},
       [&] {
-        cortiq::linalg::gram_accumulate(ConstMatrixView<float>(x.data(), tokens, n),
-                                        MatrixView<double>(h.data(), n, n), pool);
+        cortiq::linalg::gram_accumulate(ConstMatrixView<float>(x.get(), tokens, n),
+                                        MatrixView<double>(h.get(), n, n), pool);
       },
       [&] {
         cblas_ssyrk(kRowMajor, kUpper, 112, static_cast<int>(n), static_cast<int>(tokens), 1.0F,
-                    x.data(), static_cast<int>(n), 1.0F, s.data(), static_cast<int>(n));
+                    x.get(), static_cast<int>(n), 1.0F, s.get(), static_cast<int>(n));
       });
 }
 
@@ -169,21 +177,22 @@ void fold(benchmark::State& state, Part part) {
   auto start = random_values<double>(n * n);
   for (std::int64_t i = 0; i < n; ++i)
     start[static_cast<std::size_t>(i * n + i)] = 2.0 * static_cast<double>(n);
-  std::vector<double> a;
+  const auto a = cortiq::make_page_buffer<double>(n * n, cortiq::PageSize::kHuge);
   Pool pool(threads);
   openblas_set_num_threads(threads);
   const double cube = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
   compare(
-      state, cube * (part == Part::kFold ? 2.0 : 1.0) / 3.0, [&] { a = start; },
+      state, cube * (part == Part::kFold ? 2.0 : 1.0) / 3.0,
+      [&] { std::copy(start.get(), start.get() + n * n, a.get()); },
       [&] {
-        const MatrixView<double> A(a.data(), n, n);
+        const MatrixView<double> A(a.get(), n, n);
         if (part != Part::kInverse && cortiq::linalg::cholesky_in_place(A, pool)) std::abort();
         if (part != Part::kCholesky) cortiq::linalg::invert_lower_in_place(A, pool);
       },
       [&] {
         int info = 0;  // upper by columns is lower by rows: the same elements
-        if (part != Part::kInverse) dpotrf_("U", &order, a.data(), &order, &info);
-        if (part != Part::kCholesky) dtrtri_("U", "N", &order, a.data(), &order, &info);
+        if (part != Part::kInverse) dpotrf_("U", &order, a.get(), &order, &info);
+        if (part != Part::kCholesky) dtrtri_("U", "N", &order, a.get(), &order, &info);
         if (info != 0) std::abort();
       });
 }

@@ -57,6 +57,9 @@ struct OutputError {
   double error = 0;
   double energy = 0;
 };
+/// The error alone, at half the cost.
+[[nodiscard]] double error_form(ConstMatrixView<float> w, ConstMatrixView<float> quantized,
+                                ConstMatrixView<double> h_upper, Pool& pool);
 [[nodiscard]] OutputError output_error(ConstMatrixView<float> w, ConstMatrixView<float> quantized,
                                        ConstMatrixView<double> h_upper, Pool& pool);
 

@@ -12,6 +12,7 @@
 
 #include "cortiq/gptq/backend.hpp"
 #include "cortiq/gptq/options.hpp"
+#include "cortiq/support/page_buffer.hpp"
 #include "cortiq/support/parallel.hpp"
 #include "cortiq/support/view.hpp"
 
@@ -26,7 +27,7 @@ class HostFactor final : public Factor {
   /// factored.
   [[nodiscard]] ConstMatrixView<double> u() const { return {values.get(), n(), n()}; }
 
-  std::unique_ptr<double[]> values;       ///< n^2, row-major
+  PageBuffer<double> values;              ///< n^2, row-major
   std::vector<std::int64_t> elimination;  ///< position -> channel
   std::vector<std::uint8_t> dead;         ///< by channel: !(H_ii > 0)
   double damping = 0;                     ///< lambda_used * base, what was added to every H_ii
