@@ -34,10 +34,10 @@ bool all_finite(const double* values, std::int64_t count) {
 
 Hessian::Hessian(std::int64_t n) : n_(n) {
   CORTIQ_ASSERT(n >= 1 && n <= kMaxHessianCols);
-  // calloc and not new[]: zero pages come from the system only when they are written.
-  const auto width = static_cast<std::size_t>(n);
-  values_.reset(static_cast<double*>(std::calloc(width * width, sizeof(double))));
-  if (values_ == nullptr) {
+  // Small pages: what lies below the diagonal is never written.
+  try {
+    values_ = make_page_buffer<double>(n * n, PageSize::kSmall);
+  } catch (const std::bad_alloc&) {
     fail(ErrorKind::kOutOfMemory,
          "a Hessian of {} channels needs {} bytes, which the system refuses", n, hessian_bytes(n));
   }

@@ -5,12 +5,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cortiq/model/forward.hpp"
+#include "cortiq/support/page_buffer.hpp"
 #include "cortiq/support/parallel.hpp"
 #include "cortiq/support/view.hpp"
 
@@ -34,11 +34,8 @@ class Hessian {
   std::int64_t count = 0;
 
  private:
-  struct Free {
-    void operator()(double* values) const { std::free(values); }
-  };
   std::int64_t n_;
-  std::unique_ptr<double[], Free> values_;
+  PageBuffer<double> values_;
 };
 
 /// Bytes of the matrix of one Hessian of n channels.
