@@ -8,6 +8,7 @@
 #include <string>
 
 #include "console_log.hpp"
+#include "cortiq/cmf/header.hpp"
 #include "cortiq/pipeline/context.hpp"
 
 namespace cortiq::app {
@@ -52,5 +53,7 @@ void add_devices(CLI::App& app, const CommonOptions& common, Action& action);
 
 /// Writes to stdout; a failed write (closed pipe, full disk) is Error{kIo}.
 void print(const std::string& text);
+/// The same for JSON on one line. Paths may hold any bytes: what is not UTF-8 is replaced.
+void print_json(const cmf::Json& json);
 
 }  // namespace cortiq::app

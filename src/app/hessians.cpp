@@ -76,7 +76,11 @@ int execute_inspect(const InspectArguments& arguments) {
     text += entry_text(entry);
     json["entries"].push_back(entry_json(entry));
   }
-  print(arguments.json ? json.dump() + "\n" : text);
+  if (arguments.json) {
+    print_json(json);
+  } else {
+    print(text);
+  }
   return 0;
 }
 

@@ -121,15 +121,18 @@ int execute_inspect(const Arguments& arguments) {
                                    {"bytes", tensor.nbytes}});
       }
       json["header"] = source->header().json();
-      print(json.dump() + "\n");
+      print_json(json);
     } else {
       print(folder_text(*source, arguments));
     }
     return 0;
   }
   const cmf::Summary summary = cmf::summarize(*reader);
-  print(arguments.json ? summary_json(*reader, summary).dump() + "\n"
-                       : summary_text(*reader, summary, arguments));
+  if (arguments.json) {
+    print_json(summary_json(*reader, summary));
+  } else {
+    print(summary_text(*reader, summary, arguments));
+  }
   return 0;
 }
 
@@ -141,7 +144,7 @@ int execute_verify(const Arguments& arguments, const CommonOptions& common) {
     const cmf::Json json{{"path", arguments.model.string()}, {"intact", report.problems.empty()},
                          {"tensors", report.tensors},        {"bytes", report.bytes},
                          {"problems", report.problems},      {"warnings", report.warnings}};
-    print(json.dump() + "\n");
+    print_json(json);
   } else {
     for (const std::string& warning : report.warnings) session.context().log.warn("{}", warning);
     for (const std::string& problem : report.problems) print(problem + "\n");

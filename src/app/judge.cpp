@@ -44,7 +44,7 @@ int execute_ppl(const Arguments& arguments, const CommonOptions& common) {
     const cmf::Json json{{"model", arguments.model.string()}, {"text", options.text.string()},
                          {"perplexity", result.perplexity},   {"mean_nll", result.mean_nll},
                          {"tokens", result.tokens},           {"window", options.window}};
-    print(json.dump() + "\n");
+    print_json(json);
   } else {
     print(
         fmt::format("perplexity {:.4f} over {} tokens (mean negative log-likelihood {:.6f} nats)\n",
@@ -71,7 +71,7 @@ int execute_kld(const Arguments& arguments, const CommonOptions& common) {
                          {"test_perplexity", result.test_perplexity},
                          {"tokens", result.tokens},
                          {"window", options.window}};
-    print(json.dump() + "\n");
+    print_json(json);
   } else {
     print(fmt::format(
         "mean KL {:.6f} nats, median {:.6f}, 99th percentile {:.6f}, top-1 agreement {:.2f} %\n"

@@ -1,5 +1,7 @@
 #include "cortiq/app/run.hpp"
 
+#include <fcntl.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -78,6 +80,14 @@ void add_common(CLI::App& app, CommonOptions& common) {
   app.add_flag("--json-log", common.json_log, "Log and progress as JSON lines on stderr");
 }
 
+/// A closed standard stream would give its number to the next file that is opened, and messages
+/// would be written into that file. Opened for reading only, writing fails as it did before.
+void occupy_standard_descriptors() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor) {
+    if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);
+  }
+}
+
 int run_checked(const CommonOptions& common, const Action& action) {
   try {
     return action();
@@ -127,7 +137,12 @@ void print(const std::string& text) {
   }
 }
 
+void print_json(const cmf::Json& json) {
+  print(json.dump(-1, ' ', false, cmf::Json::error_handler_t::replace) + "\n");
+}
+
 int run(int argc, char** argv) {
+  occupy_standard_descriptors();
   CLI::App app("GPTQ quantizer for CMF language models");
   app.name("cortiq-quant");
   app.set_version_flag("--version", "cortiq-quant " CORTIQ_VERSION);
