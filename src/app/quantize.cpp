@@ -1,5 +1,7 @@
 // cortiq-quant quantize: rounding without calibration. cortiq-quant convert: Hugging Face folder to
 // CMF.
+#include <cmath>
+
 #include "command.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "model_options.hpp"
@@ -22,6 +24,8 @@ int execute_quantize(const QuantizeArguments& arguments, const CommonOptions& co
       std::any_of(
           options.selection.overrides.begin(), options.selection.overrides.end(),
           [](const codec::TensorOverride& entry) { return entry.codec == codec::Codec::kQ1s; });
+  if (!std::isfinite(options.q1s_keep))
+    fail(ErrorKind::kUsage, "--keep {}: expected a number from 0 to 0.25", options.q1s_keep);
   if (keep_given && !q1s) fail(ErrorKind::kUsage, "--keep: has an effect only with q1s");
   Session session(common);
   const pipeline::RunReport report = pipeline::run_quantize(options, session.context());
@@ -76,7 +80,9 @@ void add_quantize(CLI::App& app, const CommonOptions& common, Action& action) {
   command->add_flag("--sanitize", arguments->options.sanitize,
                     "Set NaN and infinite weights to zero instead of stopping");
   command->add_flag("--dry-run", arguments->options.dry_run, "Show the plan, do nothing");
-  command->callback([arguments, keep, &common, &action] {
+  command->callback([arguments, keep, command, &common, &action] {
+    if (command->count("--output") > 0 && arguments->options.output.empty())
+      throw CLI::ValidationError("--output", "expected the path of a file");
     const bool keep_given = keep->count() > 0;
     action = [arguments, keep_given, &common] {
       return execute_quantize(*arguments, common, keep_given);

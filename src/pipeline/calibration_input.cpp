@@ -16,9 +16,9 @@ constexpr std::int64_t kDefaultTokensQ2tp = 131072;
 model::Tokenizer open_tokenizer(const cmf::Source& source) {
   if (source.vocab().empty()) {
     fail(ErrorKind::kInput,
-         "{}: holds no tokenizer (tokenizer.json), so text cannot be turned into tokens; convert "
-         "the model "
-         "again from a folder that has one",
+         "{}: holds no tokenizer (tokenizer.json), so text cannot be turned into tokens; put "
+         "tokenizer.json into the model's folder, or convert the model again from a folder that "
+         "has one",
          source.path().string());
   }
   return model::Tokenizer::parse(source.vocab(), source.path().string() + ": tokenizer.json");

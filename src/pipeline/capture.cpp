@@ -1,5 +1,6 @@
 // Calibration only: the Hessian of every linear input of a model, to a CMFHESS1 file.
 #include <algorithm>
+#include <iterator>
 
 #include "calibration_input.hpp"
 #include "cortiq/calib/hessian_cache.hpp"
@@ -21,10 +22,11 @@ CaptureResult run_capture(const std::filesystem::path& path, const std::filesyst
   const auto groups = model::input_groups(forward.arch(), *source);
   const std::string model_hash = model_identity(*source, context.pool);
   const model::Windows& windows = input.corpus.windows;
-  const auto entries = static_cast<std::uint64_t>(std::count_if(
-      groups.begin(), groups.end(),
-      [&](const model::InputGroup& group) { return group.layer < forward.arch().layers; }));
-  calib::HessianCacheWriter writer(output, entries);
+  std::vector<model::InputGroup> captured;
+  std::copy_if(groups.begin(), groups.end(), std::back_inserter(captured),
+               [&](const auto& group) { return group.layer < forward.arch().layers; });
+  calib::HessianCacheWriter writer(output, captured.size());
+  writer.reserve(calib::cache_bytes(captured));
   CaptureResult result{0, windows.tokens(), windows.count()};
   model::HiddenStates states = forward.embed(windows);
   for (std::int64_t layer = 0; layer < forward.arch().layers; ++layer) {

@@ -123,7 +123,9 @@ void GptqRun::check_paths() {
   std::vector<fs::path> cache_files;
   if (options_.hessians) {
     cache_files = {*options_.hessians, calib::sidecar_path(*options_.hessians)};
-    check_output_path(*options_.hessians, inputs);
+    check_no_input(*options_.hessians, inputs);
+    // A cache that is there is only read.
+    if (!file_identity(*options_.hessians)) check_output_path(*options_.hessians, inputs);
     inputs.insert(inputs.end(), cache_files.begin(), cache_files.end());
   }
   for (std::size_t i = 0; i < results.size(); ++i) {

@@ -16,6 +16,15 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+std::vector<model::InputGroup> input_groups_of(const std::vector<GroupPlan>& groups) {
+  std::vector<model::InputGroup> inputs;
+  inputs.reserve(groups.size());
+  for (const GroupPlan& group : groups) {
+    inputs.push_back({group.layer, group.role, group.expert, group.width, group.readers});
+  }
+  return inputs;
+}
+
 }  // namespace
 
 RunReport GptqRun::execute() {
@@ -70,6 +79,7 @@ void GptqRun::solve_by_layers(TensorJob& job) {
   if (options_.hessians) {
     model_hash_ = model_identity(calib_source_ ? *calib_source_ : *source_, context_.pool);
     cache = std::make_unique<calib::HessianCacheWriter>(*options_.hessians, plan_.groups.size());
+    cache->reserve(calib::cache_bytes(input_groups_of(plan_.groups)));
   }
   std::int64_t last = -1;
   for (const GroupPlan& group : plan_.groups) last = std::max(last, group.layer);
@@ -106,11 +116,7 @@ void GptqRun::run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenSta
   for (const GroupPlan& group : groups) {
     for (const std::size_t index : group.tensors) (void)candidate_weights(job, index);
   }
-  std::vector<model::InputGroup> inputs;
-  for (const GroupPlan& group : groups) {
-    inputs.push_back({group.layer, group.role, group.expert, group.width, group.readers});
-  }
-  calib::Capture capture(std::move(inputs), context_.pool);
+  calib::Capture capture(input_groups_of(groups), context_.pool);
   const std::int64_t layers = forward_->arch().layers;
   const model::Windows& windows = input_->corpus.windows;
   if (layer < layers) {

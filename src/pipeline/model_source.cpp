@@ -23,7 +23,12 @@ constexpr std::size_t kLongestOutputName = 240;
 
 std::unique_ptr<cmf::Source> open_source(const fs::path& path) {
   std::error_code code;
-  if (!fs::exists(path, code)) {
+  const bool found = fs::exists(path, code);
+  if (code == std::errc::permission_denied) {
+    fail(ErrorKind::kIo, "{}: no permission to look into its folder; check the permissions",
+         path.string());
+  }
+  if (!found) {
     fail(ErrorKind::kIo, "{}: no such file or folder; give a CMF file or a Hugging Face folder",
          path.string());
   }
@@ -81,7 +86,7 @@ std::int64_t check_finite(DecodedTensor& tensor, std::string_view name, NonFinit
   return count;
 }
 
-void check_output_path(const fs::path& output, const std::vector<fs::path>& inputs) {
+void check_no_input(const fs::path& output, const std::vector<fs::path>& inputs) {
   if (output.empty()) {
     fail(ErrorKind::kUsage, "an output has an empty path; give the path of a file");
   }
@@ -100,6 +105,10 @@ void check_output_path(const fs::path& output, const std::vector<fs::path>& inpu
            output.string(), partial.string(), input.string());
     }
   }
+}
+
+void check_output_path(const fs::path& output, const std::vector<fs::path>& inputs) {
+  check_no_input(output, inputs);
   const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
   std::error_code code;
   if (!fs::is_directory(folder, code)) {

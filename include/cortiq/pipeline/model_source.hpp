@@ -38,6 +38,9 @@ enum class NonFinite { kRefuse, kSanitize };
 std::int64_t check_finite(DecodedTensor& tensor, std::string_view name, NonFinite policy,
                           Pool& pool);
 
+/// Throws Error{kUsage} if `output`, or the temporary file beside it, is one of `inputs`.
+void check_no_input(const std::filesystem::path& output,
+                    const std::vector<std::filesystem::path>& inputs);
 /// Throws Error{kUsage} if `output` is one of `inputs` (same file by any path, symbolic or hard
 /// link), or Error{kIo} if its folder does not exist or cannot be written.
 void check_output_path(const std::filesystem::path& output,
