@@ -1,0 +1,67 @@
+// Refusals that protect files and that name options without effect.
+#include <fstream>
+
+#include "e2e.hpp"
+
+namespace cortiq::test {
+namespace fs = std::filesystem;
+namespace {
+
+ProgramResult refused(int code, const std::vector<std::string>& extra, const std::string& word) {
+  const fs::path folder = scratch_dir("refusals");
+  const fs::path output = folder / "o.cmf";
+  fs::remove(output);
+  const ProgramResult result = short_gptq(output, extra, code);
+  EXPECT_NE(result.err.find(word), std::string::npos) << result.err;
+  EXPECT_FALSE(fs::exists(output));
+  return result;
+}
+
+}  // namespace
+
+TEST(Refusals, the_temporary_file_of_an_output_is_never_an_input) {
+  const fs::path folder = scratch_dir("refusals-partial");
+  const fs::path model = folder / "o.cmf.partial";
+  expect_exit(0, {"convert", tiny_model(), model.string(), "--quiet"});
+  const std::string before = read_file(model);
+  const fs::path output = folder / "o.cmf";
+  for (const char* command : {"gptq", "quantize"}) {
+    const ProgramResult result =
+        expect_exit(2, {command, model.string(), "--output", output.string(), "--quiet"});
+    EXPECT_NE(result.err.find("o.cmf.partial"), std::string::npos) << result.err;
+  }
+  EXPECT_EQ(read_file(model), before);
+  fs::rename(model, folder / "m.cmf");
+  fs::create_symlink(folder / "m.cmf", model);
+  (void)short_gptq(output, {}, 1);
+  EXPECT_EQ(read_file(folder / "m.cmf"), before);
+}
+
+TEST(Refusals, options_without_effect_and_numbers_that_are_none) {
+  refused(2, {"--lambda", "nan"}, "--lambda");
+  refused(2, {"--mem-gb", "nan"}, "--mem-gb");
+  refused(2, {"--hessians", ""}, "--hessians");
+  refused(2, {"--allow-few-tokens"}, "--allow-few-tokens");
+  refused(2, {"--tensor-quant", "*norm*=q8"}, "--tensor-quant");
+  refused(2, {"--tensor-quant", "lm_head.weight=f16"}, "tied");
+  refused(2,
+          {"--codec", "q2tp", "--allow-few-tokens", "--q2tp-rule-tensor", "*q_proj.weight=cortiq"},
+          "--q2tp-rule-tensor");
+  refused(3, {"--tensor-quant", "*down_proj.weight=q2tp"}, "--allow-few-tokens");
+}
+
+TEST(Refusals, what_can_be_known_early_is_said_before_the_work) {
+  const fs::path folder = scratch_dir("refusals-early");
+  std::ofstream(folder / "hi.txt") << "hi";
+  refused(3, {"--ppl", (folder / "hi.txt").string()}, "hi.txt");
+  const std::string cache = (folder / "c.hess").string();
+  refused(2, {"--hessians", cache, "--report", cache + ".json"}, "Hessian cache");
+  refused(1, {"--report", std::string(300, 'r') + ".json"}, "file name");
+}
+
+TEST(Refusals, errors_are_json_where_the_log_is) {
+  const ProgramResult result = refused(1, {"--json-log", "--calib", "/nonexistent.txt"}, "event");
+  EXPECT_EQ(nlohmann::json::parse(result.err)["level"], "error");
+}
+
+}  // namespace cortiq::test
