@@ -26,6 +26,9 @@ class ChunkSweep {
   void choose_converter_ladders();
   /// Then: rungs and codes; the fit moves the ladders in between. Throws as above.
   void run();
+  /// Coordinate descent on the codes, rungs kept; never raises the damped loss. Nothing with act
+  /// order or an identity fold. Cost 2 n flops a weight and as many per pass.
+  void polish(int passes);
   /// tr((W-Q) H (W-Q)^T) and tr(W H W^T) of the chunk; with options.debias the ladders are moved
   /// first.
   void measure();
@@ -42,6 +45,8 @@ class ChunkSweep {
   void fill_work();
   void fill_natural(bool subtract_quantized);
   void pass();
+  void fill_error(std::vector<double>& error) const;
+  void polish_slab(std::int64_t slab, std::int64_t begin, std::int64_t end);
   void sweep_slab(std::int64_t slab, std::int64_t begin, std::int64_t end);
   void load_slab(std::int64_t slab, std::int64_t begin, std::int64_t end, double* x) const;
   std::array<std::uint8_t, kSlabRows> slab_rungs(std::int64_t slab, std::int64_t position,

@@ -136,6 +136,26 @@ bool factors_with(ConstMatrixView<double> h_upper, double damping, HostFactor& f
   return true;
 }
 
+/// H_d in elimination order, both triangles; dead channels are cut out and have a unit diagonal, as
+/// in the fold.
+void keep_damped(ConstMatrixView<double> h_upper, HostFactor& factor, Pool& pool) {
+  const std::int64_t n = factor.n();
+  factor.damped = make_page_buffer<double>(n * n, PageSize::kHuge);
+  const MatrixView<double> out(factor.damped.get(), n, n);
+  pool.for_ranges(n, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t a = factor.elimination[static_cast<std::size_t>(i)];
+      const bool dead = factor.dead[static_cast<std::size_t>(a)] != 0;
+      for (std::int64_t j = 0; j < n; ++j) {
+        const std::int64_t b = factor.elimination[static_cast<std::size_t>(j)];
+        const bool cut = dead || factor.dead[static_cast<std::size_t>(b)] != 0;
+        out(i, j) = cut ? 0.0 : h_at(h_upper, a, b);
+      }
+      out(i, i) = (dead ? 1.0 : h_upper(a, a)) + factor.damping;
+    }
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<HostFactor> fold_host(ConstMatrixView<double> h_upper, const FoldOptions& options,
@@ -157,6 +177,7 @@ std::unique_ptr<HostFactor> fold_host(ConstMatrixView<double> h_upper, const Fol
       factor->lambda_used = lambda;
       factor->damping = lambda * base;
       factor->identity = factor->mostly_dead;
+      if (options.keep_damped && !factor->identity) keep_damped(h_upper, *factor, pool);
       return factor;
     }
     lambda = lambda == 0 ? kFirstLambda : kLambdaGrowth * lambda;

@@ -59,6 +59,7 @@ SweepResult sweep_host(ConstMatrixView<float> w, ConstMatrixView<double> h_upper
     ChunkSweep chunk(plan, w.block(first, 0, count, w.cols()), first, pool);
     timed(spent.ladder_seconds, [&] { chunk.choose_converter_ladders(); });
     timed(spent.sweep_seconds, [&] { chunk.run(); });
+    timed(spent.polish_seconds, [&] { chunk.polish(options.polish); });
     timed(spent.measure_seconds, [&] { chunk.measure(); });
     result.dead_groups += chunk.pack(result.payload, w.rows());
     result.output_error += chunk.error();
@@ -67,6 +68,7 @@ SweepResult sweep_host(ConstMatrixView<float> w, ConstMatrixView<double> h_upper
   if (times != nullptr) {
     times->ladder_seconds += spent.ladder_seconds;
     times->sweep_seconds += spent.sweep_seconds;
+    times->polish_seconds += spent.polish_seconds;
     times->measure_seconds += spent.measure_seconds;
   }
   return result;

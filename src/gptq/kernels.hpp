@@ -48,10 +48,25 @@ struct UpdateArgs {
   int end = 0;
 };
 
+/// One pass of coordinate descent over a group: each code moves to the minimum of the damped loss
+/// with all others fixed.
+struct PolishArgs {
+  const double* gradient;  ///< [32][16] of G = (Q - W) H_d
+  const double* h;         ///< row j of H_d at h + j*h_stride, column k of the group at index k
+  std::int64_t h_stride = 0;
+  const double* inverse;  ///< [32] 1 / H_d,jj
+  const double* scales;   ///< [16], 0 for a zero group
+  bool four_bit = true;
+  double* levels;  ///< [32][16] stored codes as numbers, in and out
+  double* change;  ///< [32][16], out: old minus new quantized value
+  double* loss;    ///< [16], += change of the damped loss (never positive but for rounding)
+};
+
 #define CORTIQ_GPTQ_KERNELS                          \
   void search_losses(const SearchArgs& args);        \
   void round_group(const RoundArgs& args);           \
   void update_columns(const UpdateArgs& args);       \
+  void polish_group(const PolishArgs& args);         \
   /* absmax[r] = max over 32 columns of |x|. */      \
   void slab_absmax(const double* x, double* absmax); \
   /* out = f32(x * factor[r]). */                    \

@@ -27,7 +27,13 @@ class HostFactor final : public Factor {
   /// factored.
   [[nodiscard]] ConstMatrixView<double> u() const { return {values.get(), n(), n()}; }
 
+  /// H_d, full and symmetric, in the order of u(). Only with FoldOptions::keep_damped and where the
+  /// fold factored.
+  [[nodiscard]] ConstMatrixView<double> damped_h() const { return {damped.get(), n(), n()}; }
+  [[nodiscard]] bool has_damped_h() const { return damped != nullptr; }
+
   PageBuffer<double> values;              ///< n^2, row-major
+  PageBuffer<double> damped;              ///< n^2 or empty
   std::vector<std::int64_t> elimination;  ///< position -> channel
   std::vector<std::uint8_t> dead;         ///< by channel: !(H_ii > 0)
   double damping = 0;                     ///< lambda_used * base, what was added to every H_ii

@@ -33,6 +33,7 @@ struct SweepOptions {
   LadderFit ladder = LadderFit::kFit;
   Q2tpRule rule = Q2tpRule::kPlaced;
   bool debias = false;
+  int polish = 0;  ///< passes of coordinate descent after the sweep; needs FoldOptions::keep_damped
 };
 
 struct FoldOptions {
@@ -40,6 +41,8 @@ struct FoldOptions {
   std::optional<double> base =
       std::nullopt;  ///< damping unit; default: mean of H_ii over live channels (at least 1e-12)
   Order order = Order::kGroup;
+  bool keep_damped =
+      false;  ///< keep H_d in elimination order for SweepOptions::polish (n^2 f64 more)
 };
 
 }  // namespace cortiq::gptq

@@ -10,6 +10,7 @@ namespace cortiq::gptq {
 struct SweepTimes {
   double ladder_seconds = 0;   ///< placing the converter's ladders
   double sweep_seconds = 0;    ///< all passes: rung searches, rounding, updates
+  double polish_seconds = 0;   ///< coordinate descent after the sweep
   double measure_seconds = 0;  ///< output error and energy, debias
 };
 
