@@ -64,6 +64,14 @@ void parse_order(const Arguments& arguments, pipeline::GptqOptions& options) {
   options.rung = arguments.rung == "diag" ? gptq::Rung::kDiag : gptq::Rung::kSim;
   options.ladder =
       arguments.ladder == "converter" ? gptq::LadderFit::kConverter : gptq::LadderFit::kFit;
+  if (act && arguments.given("--polish") && options.polish > 0) {
+    fail(ErrorKind::kUsage,
+         "--polish {}: has no effect with --order act; use --order group or natural",
+         options.polish);
+  }
+  // The existing tool's algorithm (diagonal rungs) stays as it is unless more is asked for.
+  if (!arguments.given("--polish") && (act || options.rung == gptq::Rung::kDiag))
+    options.polish = 0;
 }
 
 void parse_q2tp(const Arguments& arguments, pipeline::GptqOptions& options) {
@@ -167,6 +175,11 @@ void add_sweep_options(CLI::App& command, Arguments& a) {
       ->check(CLI::IsMember({"diag", "sim"}));
   command.add_option("--ladder", a.ladder, "Placement of a row's scale ladder: converter or fit")
       ->check(CLI::IsMember({"converter", "fit"}));
+  command
+      .add_option("--polish", a.options.polish,
+                  "Passes of coordinate descent on the codes (default 2; 0 with --rung diag or "
+                  "--order act)")
+      ->check(CLI::Range(0, 64));
   command.add_option("--q2tp-rule", a.rule, "q2tp ladders: placed (full) or cortiq (absmax)");
   command
       .add_option("--q2tp-rule-tensor", a.rule_tensors,
@@ -198,6 +211,16 @@ void add_policy_options(CLI::App& command, Arguments& a) {
   command
       .add_option("--max-missed", a.options.max_missed,
                   "Candidates that may end up rounded before the exit code is 3")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  command
+      .add_option("--min-rows", a.options.min_rows,
+                  "Experts that fewer calibration rows reach get their layer's pooled Hessian as a "
+                  "prior (default 32)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  command
+      .add_option("--moe-prior", a.options.moe_prior,
+                  "Rows that this prior counts for (default: hidden size); 0 = no prior, such "
+                  "experts are rounded")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   command.add_flag("--allow-few-tokens", a.options.allow_few_tokens,
                    "Allow q2tp with fewer than 32768 tokens");

@@ -1,5 +1,7 @@
 #include "cortiq/model/roles.hpp"
 
+#include <charconv>
+#include <system_error>
 #include <utility>
 
 #include "cortiq/support/error.hpp"
@@ -94,6 +96,28 @@ std::string_view role_name(Role role) noexcept {
       return "head";
   }
   return "?";
+}
+
+std::optional<ExpertPlace> expert_place(std::string_view tensor) {
+  ExpertPlace place;
+  std::string_view rest = tensor;
+  const auto skip = [&](std::string_view text) {
+    const bool there = rest.substr(0, text.size()) == text;
+    if (there) rest.remove_prefix(text.size());
+    return there;
+  };
+  const auto number = [&](std::int64_t& value) {
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+    const bool fine = error == std::errc() && value >= 0;
+    if (fine) rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    return fine;
+  };
+  if (!skip("model.layers.") || !number(place.layer) || !skip(".mlp.experts.") ||
+      !number(place.expert))
+    return std::nullopt;
+  place.down = rest == ".down_proj.weight";
+  if (!place.down && rest != ".gate_proj.weight" && rest != ".up_proj.weight") return std::nullopt;
+  return place;
 }
 
 std::vector<InputGroup> input_groups(const Arch& arch, const cmf::Source& source) {

@@ -76,9 +76,25 @@ void GptqRun::prepare() {
     plan_groups_by_structure(plan_, *source_, forward_->arch());
   }
   check_missing();
+  plan_priors();
+  plan_.keeps_damped = options_.polish > 0;
   plan_memory(plan_, *source_, forward_.get(), input_ ? input_->corpus.windows.tokens() : 0,
               options_.calibration, context_.pool.threads());
   log_plan();
+}
+
+void GptqRun::plan_priors() {
+  const bool experts = std::any_of(plan_.groups.begin(), plan_.groups.end(),
+                                   [](const GroupPlan& group) { return group.place.has_value(); });
+  if (!experts) return;
+  const auto& arch = source_->header().arch();
+  const auto hidden = arch.find("hidden_size");
+  const bool known = hidden != arch.end() && hidden->is_number_integer();
+  const std::int64_t rows =
+      options_.moe_prior.value_or(known ? hidden->get<std::int64_t>() : std::int64_t{0});
+  priors_ = ExpertPriors(options_.min_rows, rows);
+  report_.options["min_rows"] = options_.min_rows;
+  report_.options["moe_prior"] = rows;
 }
 
 void GptqRun::open_models() {

@@ -25,6 +25,19 @@ std::vector<model::InputGroup> input_groups_of(const std::vector<GroupPlan>& gro
   return inputs;
 }
 
+/// One past the last group of a run of groups that hold experts of at most one layer: so many
+/// priors are held at once.
+std::size_t end_of_section(const std::vector<GroupPlan>& groups, std::size_t first) {
+  std::optional<std::int64_t> layer;
+  std::size_t end = first;
+  for (; end < groups.size(); ++end) {
+    const auto& place = groups[end].place;
+    if (place && layer && *layer != place->layer) break;
+    if (place) layer = place->layer;
+  }
+  return end;
+}
+
 }  // namespace
 
 RunReport GptqRun::execute() {
@@ -65,12 +78,21 @@ RunReport GptqRun::execute() {
 void GptqRun::solve_from_cache(TensorJob& job) {
   const auto start = Clock::now();
   std::atomic<std::int64_t> done = 0;
-  solve_batches(plan_.groups.size(), [&](std::size_t i) {
-    const auto hessian = cache_->read(*plan_.groups[i].cache_entry);
-    solve_one(job, plan_.groups[i], *hessian);
-    context_.log.progress("fold and sweep", ++done, static_cast<std::int64_t>(plan_.groups.size()),
-                          "groups");
-  });
+  const auto& groups = plan_.groups;
+  const auto entry = [&](std::size_t i) { return *groups[i].cache_entry; };
+  for (std::size_t first = 0; first < groups.size();) {
+    const std::size_t last = end_of_section(groups, first);
+    priors_.build(
+        groups, first, last, [&](std::size_t i) { return cache_->entries()[entry(i)].count; },
+        [&](std::size_t i) { return cache_->read(entry(i)); }, context_.pool);
+    solve_batches(last - first, [&](std::size_t i) {
+      const auto hessian = cache_->read(entry(first + i));
+      solve_one(job, groups[first + i], *hessian);
+      context_.log.progress("fold and sweep", ++done, static_cast<std::int64_t>(groups.size()),
+                            "groups");
+    });
+    first = last;
+  }
   time_phase("fold and sweep", seconds_since(start));
 }
 
@@ -143,6 +165,12 @@ void GptqRun::solve_captured(TensorJob& job, calib::Capture& capture,
     time_phase("Hessian cache", seconds_since(start));
   }
   const auto start = Clock::now();
+  priors_.build(
+      groups, 0, groups.size(), [&](std::size_t i) { return hessians[i]->count; },
+      [&](std::size_t i) {
+        return std::shared_ptr<const calib::Hessian>(std::shared_ptr<void>(), hessians[i].get());
+      },
+      context_.pool);
   solve_batches(groups.size(), [&](std::size_t i) {
     solve_one(job, groups[i], *hessians[i]);
     hessians[i].reset();
@@ -161,19 +189,33 @@ void GptqRun::solve_batches(std::size_t groups, const std::function<void(std::si
   }
 }
 
-void GptqRun::solve_one(TensorJob& job, const GroupPlan& group, const calib::Hessian& hessian) {
+void GptqRun::miss_group(TensorJob& job, const GroupPlan& group, std::int64_t rows) {
+  const std::string why =
+      rows == 0 ? "no calibration row reached its input"
+                : fmt::format(
+                      "only {} calibration rows reached its expert, and there is no prior "
+                      "(--min-rows, --moe-prior)",
+                      rows);
+  for (const std::size_t index : group.tensors) {
+    miss_tensor(job, index, why);
+    report_.tensors[index].hessian_rows = rows;
+  }
+}
+
+void GptqRun::solve_one(TensorJob& job, const GroupPlan& group, calib::Hessian& hessian) {
   const std::string& lead = source_->tensors()[group.tensors.front()].name;
-  if (hessian.count == 0) {
-    for (const std::size_t index : group.tensors)
-      miss_tensor(job, index, "no calibration row reached its input");
+  const std::int64_t prior = priors_.apply(group, hessian, context_.pool);
+  if (prior == 0 && (hessian.count == 0 || priors_.starved(group, hessian.count))) {
+    miss_group(job, group, hessian.count);
     return;
   }
   const calib::HessianHealth health = with_context(
       "tensor " + lead + ": Hessian", [&] { return calib::check_hessian(hessian, context_.pool); });
   solve_group(job, *backend_,
-              {options_.lambda, options_.order, options_.rung, options_.ladder,
+              {options_.lambda, options_.order, options_.rung, options_.ladder, options_.polish,
                options_.q2tp_debias, options_.q4tp_debias},
               group, hessian);
+  for (const std::size_t index : group.tensors) report_.tensors[index].prior_rows = prior;
   const TensorReport& report = report_.tensors[group.tensors.front()];
   if (report.identity) {
     add_warning(fmt::format(

@@ -8,6 +8,7 @@
 
 #include "calibration_input.hpp"
 #include "cortiq/pipeline/jobs.hpp"
+#include "expert_prior.hpp"
 #include "tensor_work.hpp"
 
 namespace cortiq::pipeline {
@@ -40,7 +41,9 @@ class GptqRun {
                       calib::HessianCacheWriter* cache);
   /// Calls solve(i) for i < groups, plan_.memory.groups_at_once of them at the same time.
   void solve_batches(std::size_t groups, const std::function<void(std::size_t)>& solve);
-  void solve_one(TensorJob& job, const GroupPlan& group, const calib::Hessian& hessian);
+  void solve_one(TensorJob& job, const GroupPlan& group, calib::Hessian& hessian);
+  void miss_group(TensorJob& job, const GroupPlan& group, std::int64_t rows);
+  void plan_priors();
   [[nodiscard]] std::vector<GroupPlan> groups_of_layer(std::int64_t layer) const;
   [[nodiscard]] cmf::Header output_header() const;
   void finish(cmf::Writer& writer);
@@ -60,6 +63,7 @@ class GptqRun {
   std::string model_hash_;
   std::unique_ptr<gptq::Backend> backend_;
   Plan plan_;
+  ExpertPriors priors_{0, 0};
   std::mutex warning_mutex_;
 };
 

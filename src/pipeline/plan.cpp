@@ -34,12 +34,13 @@ std::uint64_t square_bytes(std::int64_t n) {
 
 /// What one group needs while it is solved: fold buffer and U beside H, and its widest matrix as
 /// f32, twice f64 and its error. A Hessian from a cache is read when its group starts.
-std::uint64_t solve_bytes(const GroupPlan& group, const cmf::Source& source) {
+std::uint64_t solve_bytes(const GroupPlan& group, const cmf::Source& source, bool keeps_damped) {
   std::uint64_t widest = 0;
   for (const std::size_t index : group.tensors) {
     widest = std::max(widest, static_cast<std::uint64_t>(source.tensors()[index].elements()));
   }
-  return (group.cache_entry ? 3U : 2U) * square_bytes(group.width) + widest * (4 + 8 + 8 + 8);
+  const std::uint64_t squares = 2U + (group.cache_entry ? 1U : 0U) + (keeps_damped ? 1U : 0U);
+  return squares * square_bytes(group.width) + widest * (4 + 8 + 8 + 8);
 }
 
 /// Needs of the groups that may run at the same time (those of a layer, or all of a cache), largest
@@ -47,7 +48,7 @@ std::uint64_t solve_bytes(const GroupPlan& group, const cmf::Source& source) {
 std::vector<std::vector<std::uint64_t>> solve_needs(const Plan& plan, const cmf::Source& source) {
   std::map<std::int64_t, std::vector<std::uint64_t>> needs;
   for (const GroupPlan& group : plan.groups)
-    needs[group.layer].push_back(solve_bytes(group, source));
+    needs[group.layer].push_back(solve_bytes(group, source, plan.keeps_damped));
   std::vector<std::vector<std::uint64_t>> lists;
   for (auto& [layer, list] : needs) {
     std::sort(list.rbegin(), list.rend());
@@ -66,6 +67,32 @@ std::uint64_t most_at_once(const std::vector<std::vector<std::uint64_t>>& needs,
                                     std::uint64_t{0}));
   }
   return most;
+}
+
+/// The entry of an expert that no row reached, which serves nothing but a prior.
+std::optional<std::size_t> expert_entry(const calib::HessianCache& cache,
+                                        const cmf::TensorInfo& info) {
+  if (!model::expert_place(info.name)) return std::nullopt;
+  const auto& entries = cache.entries();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto& names = entries[i].names;
+    if (entries[i].has_triangle && entries[i].cols == info.shape[1] &&
+        std::find(names.begin(), names.end(), info.name) != names.end())
+      return i;
+  }
+  return std::nullopt;
+}
+
+/// The sums over all experts of a layer that serve as priors.
+std::uint64_t prior_bytes(const Plan& plan) {
+  std::uint64_t in = 0;
+  std::uint64_t down = 0;
+  for (const GroupPlan& group : plan.groups) {
+    if (!group.place) continue;
+    std::uint64_t& bytes = group.place->down ? down : in;
+    bytes = std::max(bytes, square_bytes(group.width));
+  }
+  return in + down;
 }
 
 }  // namespace
@@ -95,14 +122,16 @@ Plan plan_tensors(const cmf::Source& source, const SelectionOptions& selection, 
 void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model::Arch& arch) {
   std::vector<bool> grouped(plan.choices.size(), false);
   for (const model::InputGroup& input : model::input_groups(arch, source)) {
-    GroupPlan group{input.layer, input.role, input.expert, input.width, input.tensors, {}, {}};
+    GroupPlan group{input.layer, input.role, input.expert, input.width, input.tensors, {}, {}, {}};
     for (const std::string& name : input.tensors) {
       const auto index = source.find(name);
       if (!index || plan.choices[*index].action != Action::kGptq) continue;
       group.tensors.push_back(*index);
       grouped[*index] = true;
     }
-    if (!group.tensors.empty()) plan.groups.push_back(std::move(group));
+    if (group.tensors.empty()) continue;
+    group.place = model::expert_place(group.readers.front());
+    plan.groups.push_back(std::move(group));
   }
   for (std::size_t i = 0; i < plan.choices.size(); ++i) {
     if (plan.choices[i].action != Action::kGptq || grouped[i]) continue;
@@ -122,7 +151,8 @@ void plan_groups_by_cache(Plan& plan, const cmf::Source& source, const calib::He
   for (std::size_t i = 0; i < plan.choices.size(); ++i) {
     if (plan.choices[i].action != Action::kGptq) continue;
     const cmf::TensorInfo& info = source.tensors()[i];
-    const auto entry = cache.find(info.name, info.shape[1]);
+    auto entry = cache.find(info.name, info.shape[1]);
+    if (!entry) entry = expert_entry(cache, info);
     if (!entry) {
       plan.ungrouped.push_back(i);
       continue;
@@ -133,6 +163,7 @@ void plan_groups_by_cache(Plan& plan, const cmf::Source& source, const calib::He
       group.width = info.shape[1];
       group.readers = cache.entries()[*entry].names;
       group.cache_entry = *entry;
+      group.place = model::expert_place(info.name);
       plan.groups.push_back(std::move(group));
     }
     plan.groups[position->second].tensors.push_back(i);
@@ -147,6 +178,7 @@ void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* fo
     if (!group.cache_entry) per_layer[group.layer] += square_bytes(group.width);
   }
   for (const auto& [layer, bytes] : per_layer) memory.hessians = std::max(memory.hessians, bytes);
+  memory.hessians += prior_bytes(plan);
   const auto needs = solve_needs(plan, source);
   memory.solve = most_at_once(needs, 1);
   if (forward != nullptr) {

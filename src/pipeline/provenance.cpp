@@ -52,6 +52,7 @@ cmf::Json options_json(const GptqOptions& options) {
   if (options.order != gptq::Order::kAct) {
     json["rung"] = options.rung == gptq::Rung::kSim ? "sim" : "diag";
     json["ladder"] = options.ladder == gptq::LadderFit::kFit ? "fit" : "converter";
+    json["polish"] = options.polish;
   }
   if (is_q2tp_profile(options.selection)) {
     json["q2tp_rule"] = rule_name(options.selection.rule);
@@ -108,13 +109,14 @@ void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const 
   Json raised = Json::object();
   for (const TensorReport& tensor : report.tensors) {
     if (tensor.missed) fallback.push_back(tensor.name);
+    if (tensor.prior_rows > 0) gptq["expert_prior"].push_back(tensor.name);
     if (tensor.retries > 0) raised[tensor.name] = tensor.lambda;
   }
   gptq["rtn_fallback"] = fallback;
   gptq["lambda_raised"] = raised;
   gptq["device"] = "cpu";
   gptq["precision"] = "f64";
-  for (const char* key : {"order", "rung", "ladder"}) {
+  for (const char* key : {"order", "rung", "ladder", "polish", "min_rows", "moe_prior"}) {
     if (report.options.contains(key)) gptq[key] = report.options[key];
   }
   json["provenance"]["gptq"] = as_utf8(gptq);

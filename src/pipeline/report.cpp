@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cortiq/support/file.hpp"
+#include "report_experts.hpp"
 
 namespace cortiq::pipeline {
 namespace {
@@ -106,6 +107,7 @@ Json tensor_json(const TensorReport& tensor) {
   if (!tensor.codes.empty()) json["codes"] = tensor.codes;
   if (tensor.action != Action::kGptq) return json;
   json["hessian_rows"] = tensor.hessian_rows;
+  if (tensor.prior_rows > 0) json["prior_rows"] = tensor.prior_rows;
   json["lambda"] = tensor.lambda;
   json["retries"] = tensor.retries;
   json["identity"] = tensor.identity;
@@ -152,6 +154,7 @@ std::vector<std::string> closing_table(const RunReport& report) {
                                   tensor.sanitized));
     }
   }
+  for (std::string& line : expert_lines(report)) lines.push_back(std::move(line));
   for (const std::string& warning : report.warnings) lines.push_back("warning: " + warning);
   std::string phases;
   for (const PhaseTime& phase : report.phases)
@@ -204,6 +207,8 @@ Json report_json(const RunReport& report) {
   if (report.perplexity_after) json["perplexity"]["after"] = *report.perplexity_after;
   for (const PhaseTime& phase : report.phases)
     json["phases"].push_back({{"name", phase.name}, {"seconds", phase.seconds}});
+  if (Json experts = expert_json(report); !experts.empty())
+    json["expert_rows"] = std::move(experts);
   json["warnings"] = report.warnings;
   json["tensors"] = Json::array();
   for (const TensorReport& tensor : report.tensors) json["tensors"].push_back(tensor_json(tensor));

@@ -128,6 +128,7 @@ void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& se
   gptq::FoldOptions fold_options;
   fold_options.lambda = settings.lambda;
   fold_options.order = settings.order;
+  fold_options.keep_damped = settings.polish > 0;
   const auto factor = backend.fold(hessian.view(), fold_options);
   const double fold_share = seconds_since(fold_start) / static_cast<double>(group.tensors.size());
   job.context.pool.for_each(
@@ -143,6 +144,7 @@ void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& se
         sweep.order = settings.order;
         sweep.rung = settings.rung;
         sweep.ladder = settings.ladder;
+        sweep.polish = settings.polish;
         sweep.rule = choice.rule;
         sweep.debias =
             sweep.target == gptq::Target::kQ2tp ? settings.q2tp_debias : settings.q4tp_debias;

@@ -45,6 +45,7 @@ struct GroupSettings {
   gptq::Order order = gptq::Order::kGroup;
   gptq::Rung rung = gptq::Rung::kSim;
   gptq::LadderFit ladder = gptq::LadderFit::kFit;
+  int polish = 0;
   bool q2tp_debias = true;
   bool q4tp_debias = false;
 };

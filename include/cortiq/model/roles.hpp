@@ -1,7 +1,9 @@
-// roles.hpp: which linear layers read the same input (calibration.md section 4). Structural: no hashing of inputs.
+// roles.hpp: which linear layers read the same input (calibration.md section 4). Structural: no
+// hashing of inputs.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +29,19 @@ struct InputGroup {
   std::int64_t layer = 0;
   Role role = Role::kIn;
   std::int64_t expert = -1;
-  std::int64_t width = 0;              ///< columns of the input = cols of every tensor
-  std::vector<std::string> tensors;    ///< names, in execution order; only those that exist in the source
+  std::int64_t width = 0;  ///< columns of the input = cols of every tensor
+  std::vector<std::string>
+      tensors;  ///< names, in execution order; only those that exist in the source
 };
+
+/// Where the matrix of a routed expert belongs.
+struct ExpertPlace {
+  std::int64_t layer = 0;
+  std::int64_t expert = 0;
+  bool down = false;  ///< reads act(gate)*up instead of the normed hidden state
+};
+/// nullopt for every name but model.layers.L.mlp.experts.E.{gate,up,down}_proj.weight.
+[[nodiscard]] std::optional<ExpertPlace> expert_place(std::string_view tensor);
 
 /// Every group of the model in execution order; the head (if lm_head.weight exists) comes last.
 [[nodiscard]] std::vector<InputGroup> input_groups(const Arch& arch, const cmf::Source& source);

@@ -37,10 +37,14 @@ struct GptqOptions {
   bool allow_missing_hessians = false;
   bool allow_few_tokens = false;
   std::int64_t max_missed = 0;
+  std::int64_t min_rows = 32;             ///< experts with fewer rows get a prior
+  std::optional<std::int64_t> moe_prior;  ///< rows that it counts for; 0 = none, then rounding;
+                                          ///< not given: hidden size
   double lambda = 0.01;
   gptq::Order order = gptq::Order::kGroup;
   gptq::Rung rung = gptq::Rung::kSim;
   gptq::LadderFit ladder = gptq::LadderFit::kFit;
+  int polish = 2;  ///< passes of coordinate descent after the sweep
   bool q2tp_debias = true;
   bool q4tp_debias = false;
   bool sanitize = false;

@@ -24,13 +24,14 @@ struct GroupPlan {
   std::vector<std::string> readers;        ///< every tensor that reads the input, candidates or not
   std::vector<std::size_t> tensors;        ///< candidates: indexes into Source::tensors()
   std::optional<std::size_t> cache_entry;  ///< where a cache serves it
+  std::optional<model::ExpertPlace> place;  ///< where a routed expert reads the input
 };
 
 struct MemoryPlan {
   std::uint64_t hidden_states = 0;
   std::uint64_t layer_weights = 0;
   std::uint64_t hessians = 0;  ///< of the widest layer
-  std::uint64_t solve = 0;          ///< fold and sweep of the groups that run at the same time
+  std::uint64_t solve = 0;     ///< fold and sweep of the groups that run at the same time
   std::int64_t groups_at_once = 1;
   std::uint64_t budget = 0;
   bool spill_hidden = false;
@@ -40,6 +41,7 @@ struct MemoryPlan {
 };
 
 struct Plan {
+  bool keeps_damped = false;               ///< folds keep the damped H for the polish
   std::vector<TensorChoice> choices;       ///< per tensor of the source
   std::vector<cmf::PlannedTensor> output;  ///< same order
   std::vector<GroupPlan> groups;           ///< in execution order

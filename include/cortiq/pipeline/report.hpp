@@ -28,6 +28,7 @@ struct TensorReport {
   std::int64_t sanitized = 0;  ///< non-finite weights set to zero
   // GPTQ only:
   std::int64_t hessian_rows = 0;  ///< calibration positions
+  std::int64_t prior_rows = 0;    ///< that the layer's pooled Hessian counts for, beside those
   double lambda = 0;
   std::int64_t retries = 0;
   bool identity = false;  ///< the Hessian never factored

@@ -119,6 +119,23 @@ TEST(Experts, HaveOneGroupPerInput) {
   EXPECT_EQ(groups.back().width, 44);
 }
 
+TEST(Experts, PlaceIsReadFromTheName) {
+  const auto place = expert_place("model.layers.12.mlp.experts.105.up_proj.weight");
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->layer, 12);
+  EXPECT_EQ(place->expert, 105);
+  EXPECT_FALSE(place->down);
+  EXPECT_TRUE(expert_place("model.layers.0.mlp.experts.0.down_proj.weight")->down);
+  for (const char* name :
+       {"model.layers.0.mlp.down_proj.weight", "model.layers.0.mlp.shared_expert.down_proj.weight",
+        "model.layers.0.mlp.experts.0.down_proj.bias",
+        "model.layers.0.mlp.experts.down_proj.weight",
+        "model.layers.-1.mlp.experts.0.down_proj.weight", "layers.0.mlp.experts.0.up_proj.weight",
+        "model.layers.99999999999999999999.mlp.experts.0.up_proj.weight", ""}) {
+    EXPECT_FALSE(expert_place(name).has_value()) << name;
+  }
+}
+
 TEST(DeltaNet, MatchesReference) {
   MemorySource source = make_tiny({.family = "qwen3_next"});
   make_linear(source, 0, {});
