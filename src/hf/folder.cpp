@@ -275,7 +275,7 @@ cmf::Payload Folder::State::make_payload(std::size_t i) const {
   if (part.column_stride == 0 && part.runs.size() == 1 && same_encoding(type, info.dtype)) {
     const ByteSpan bytes = run_bytes(part.runs.front());
     if (reinterpret_cast<std::uintptr_t>(bytes.data()) % width == 0) {
-      check_values(bytes, type, 0, part.name);
+      if (!options.keep_non_finite) check_values(bytes, type, 0, part.name);
       return cmf::Payload(bytes);
     }
   }
@@ -285,7 +285,7 @@ cmf::Payload Folder::State::make_payload(std::size_t i) const {
     std::int64_t first = 0;
     for (const Run& run : part.runs) {
       convert_values(run_bytes(run), type, info.dtype, payload.data() + first * target_width, first,
-                     part.name);
+                     part.name, options.keep_non_finite);
       first += run.count;
     }
     return cmf::Payload(std::move(payload));
@@ -302,7 +302,7 @@ cmf::Payload Folder::State::make_payload(std::size_t i) const {
                   width);
     }
     convert_values(row, type, info.dtype, payload.data() + r * cols * target_width, r * cols,
-                   part.name);
+                   part.name, options.keep_non_finite);
   }
   return cmf::Payload(std::move(payload));
 }

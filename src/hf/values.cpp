@@ -153,6 +153,17 @@ std::int32_t limit_of(cmf::DType dtype) {
   return dtype == cmf::DType::kBf16 ? kBf16MaxBits : kInfinityBits - 1;
 }
 
+/// One value at a time: the vectorised conversions are for finite values only.
+void narrow_with_non_finite(const float* values, std::int64_t count, cmf::DType dtype,
+                            std::byte* target, std::int64_t first, std::string_view tensor) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (std::isfinite(values[i])) check_block(values + i, 1, limit_of(dtype), first + i, tensor);
+    if (dtype == cmf::DType::kF16) store_le(target + 2 * i, f32_to_f16(values[i]));
+    if (dtype == cmf::DType::kBf16) store_le(target + 2 * i, f32_to_bf16(values[i]));
+    if (dtype == cmf::DType::kF32) store_le(target + 4 * i, values[i]);
+  }
+}
+
 /// Calls fn(values, count, index of the first) for blocks of widened values.
 template <typename Fn>
 void for_blocks(ByteSpan source, SourceType type, std::int64_t first, std::string_view tensor,
@@ -170,14 +181,19 @@ void for_blocks(ByteSpan source, SourceType type, std::int64_t first, std::strin
 }  // namespace
 
 void convert_values(ByteSpan source, SourceType type, cmf::DType dtype, std::byte* target,
-                    std::int64_t first, std::string_view tensor) {
+                    std::int64_t first, std::string_view tensor, bool keep_non_finite) {
   CORTIQ_ASSERT(cmf::is_float(dtype));
   const std::int64_t target_width = dtype == cmf::DType::kF32 ? 4 : 2;
   const std::int32_t limit = limit_of(dtype);
   for_blocks(source, type, first, tensor,
              [&](const float* values, std::int64_t count, std::int64_t begin) {
+               std::byte* out = target + begin * target_width;
+               if (keep_non_finite && max_magnitude_bits(values, count) >= kInfinityBits) {
+                 narrow_with_non_finite(values, count, dtype, out, first + begin, tensor);
+                 return;
+               }
                check_block(values, count, limit, first + begin, tensor);
-               narrow(values, count, dtype, target + begin * target_width);
+               narrow(values, count, dtype, out);
              });
 }
 

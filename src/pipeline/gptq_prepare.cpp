@@ -68,7 +68,7 @@ void GptqRun::prepare() {
     plan_groups_by_cache(plan_, *source_, *cache_);
   } else {
     const cmf::Source& runs_on = calib_source_ ? *calib_source_ : *source_;
-    forward_ = std::make_unique<model::Forward>(runs_on, context_.pool);
+    forward_ = std::make_unique<model::Forward>(forward_source(), context_.pool);
     input_ = load_calibration(runs_on, forward_->arch(), options_.calibration,
                               asks_for_q2tp(options_.selection), options_.allow_few_tokens,
                               context_.log);
@@ -98,13 +98,17 @@ void GptqRun::plan_priors() {
 }
 
 void GptqRun::open_models() {
-  source_ = open_source(options_.input);
+  const NonFinite non_finite = options_.sanitize ? NonFinite::kSanitize : NonFinite::kRefuse;
+  source_ = open_source(options_.input, non_finite);
   if (const std::string reason = refusal_to_quantize(*source_); !reason.empty()) {
     fail(ErrorKind::kUnsupported, "{}: {}", options_.input.string(), reason);
   }
   if (options_.calibration.calib_model) {
-    calib_source_ = open_source(*options_.calibration.calib_model);
+    calib_source_ = open_source(*options_.calibration.calib_model, non_finite);
     check_same_shapes(*source_, *calib_source_);
+  }
+  if (options_.sanitize) {
+    sanitized_ = std::make_unique<SanitizedSource>(calib_source_ ? *calib_source_ : *source_);
   }
   if (options_.perplexity_text) {
     JudgeOptions judge;
@@ -174,6 +178,9 @@ void GptqRun::check_cache_identity(const calib::HessianCache& cache) {
                     "Hessians belong to this "
                     "model and text",
                     cache.path().string()));
+    std::int64_t rows = 0;
+    for (const calib::CacheEntry& entry : cache.entries()) rows = std::max(rows, entry.count);
+    check_q2tp_floor(cache, rows);
     return;
   }
   const cmf::Source& runs_on = calib_source_ ? *calib_source_ : *source_;
@@ -193,13 +200,7 @@ void GptqRun::check_cache_identity(const calib::HessianCache& cache) {
     report_.tokens_used = cached->tokens;
     report_.window = cached->window;
     report_.sources = cached->sources;
-    if (asks_for_q2tp(options_.selection) && cached->tokens + 1 < kLeastQ2tpTokens &&
-        !options_.allow_few_tokens) {
-      fail(ErrorKind::kRefused,
-           "{}: was made from {} tokens and q2tp needs at least {}; capture more, or force it with "
-           "--allow-few-tokens",
-           cache.path().string(), cached->tokens, kLeastQ2tpTokens);
-    }
+    check_q2tp_floor(cache, cached->tokens);
     return;
   }
   const std::string text = fmt::format("{}: the Hessians belong to another run: {}",
@@ -212,6 +213,16 @@ void GptqRun::check_cache_identity(const calib::HessianCache& cache) {
          text);
   }
   add_warning(text);
+}
+
+void GptqRun::check_q2tp_floor(const calib::HessianCache& cache, std::int64_t rows) const {
+  if (!asks_for_q2tp(options_.selection) || options_.allow_few_tokens ||
+      rows + 1 >= kLeastQ2tpTokens)
+    return;
+  fail(ErrorKind::kRefused,
+       "{}: was made from {} tokens and q2tp needs at least {}; capture more, or force it with "
+       "--allow-few-tokens",
+       cache.path().string(), rows, kLeastQ2tpTokens);
 }
 
 void GptqRun::check_missing() {

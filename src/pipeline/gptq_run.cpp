@@ -43,6 +43,7 @@ std::size_t end_of_section(const std::vector<GroupPlan>& groups, std::size_t fir
 RunReport GptqRun::execute() {
   const auto start = Clock::now();
   backend_ = gptq::make_host_backend(context_.pool);
+  planned_warnings_ = report_.warnings.size();
   if (input_) {
     report_.hessians = "captured";
     report_.tokens_wanted = input_->corpus.tokens_wanted;
@@ -86,7 +87,9 @@ void GptqRun::solve_from_cache(TensorJob& job) {
         groups, first, last, [&](std::size_t i) { return cache_->entries()[entry(i)].count; },
         [&](std::size_t i) { return cache_->read(entry(i)); }, context_.pool);
     solve_batches(last - first, [&](std::size_t i) {
-      const auto hessian = cache_->read(entry(first + i));
+      std::vector<std::string> oddities;
+      const auto hessian = cache_->read(entry(first + i), &oddities);
+      for (std::string& oddity : oddities) add_warning(std::move(oddity));
       solve_one(job, groups[first + i], *hessian);
       context_.log.progress("fold and sweep", ++done, static_cast<std::int64_t>(groups.size()),
                             "groups");
@@ -110,8 +113,7 @@ void GptqRun::solve_by_layers(TensorJob& job) {
     options.spill_folder = options_.calibration.spill_folder
                                ? *options_.calibration.spill_folder
                                : std::filesystem::absolute(output_).parent_path();
-    forward_ = std::make_unique<model::Forward>(calib_source_ ? *calib_source_ : *source_,
-                                                context_.pool, options);
+    forward_ = std::make_unique<model::Forward>(forward_source(), context_.pool, options);
   }
   const model::Windows& windows = input_->corpus.windows;
   const auto start = Clock::now();
@@ -241,6 +243,9 @@ void GptqRun::finish(cmf::Writer& writer) {
   for (TensorReport& tensor : report_.tensors) {
     if (tensor.identity) tensor.missed = true;
   }
+  // Groups run at the same time: their warnings come in any order.
+  std::sort(report_.warnings.begin() + static_cast<std::ptrdiff_t>(planned_warnings_),
+            report_.warnings.end());
   report_.bytes_in = plan_.input_bytes;
   report_.bytes_out = writer.finish(output_header());
   const auto reader = cmf::Reader::open(output_);

@@ -9,6 +9,7 @@
 #include "calibration_input.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "expert_prior.hpp"
+#include "sanitized_source.hpp"
 #include "tensor_work.hpp"
 
 namespace cortiq::pipeline {
@@ -30,6 +31,7 @@ class GptqRun {
   void open_models();
   void open_cache();
   void check_cache_identity(const calib::HessianCache& cache);
+  void check_q2tp_floor(const calib::HessianCache& cache, std::int64_t rows) const;
   void check_missing();
   void log_plan();
 
@@ -41,6 +43,11 @@ class GptqRun {
                       calib::HessianCacheWriter* cache);
   /// Calls solve(i) for i < groups, plan_.memory.groups_at_once of them at the same time.
   void solve_batches(std::size_t groups, const std::function<void(std::size_t)>& solve);
+  /// The model whose inputs are recorded.
+  [[nodiscard]] const cmf::Source& forward_source() const {
+    if (sanitized_) return *sanitized_;
+    return calib_source_ ? *calib_source_ : *source_;
+  }
   void solve_one(TensorJob& job, const GroupPlan& group, calib::Hessian& hessian);
   void miss_group(TensorJob& job, const GroupPlan& group, std::int64_t rows);
   void plan_priors();
@@ -56,8 +63,9 @@ class GptqRun {
   RunReport report_;
   std::filesystem::path output_;
   std::unique_ptr<cmf::Source> source_;
-  std::unique_ptr<cmf::Source> calib_source_;  ///< null: the input itself
-  std::unique_ptr<model::Forward> forward_;    ///< null: served by a cache
+  std::unique_ptr<cmf::Source> calib_source_;   ///< null: the input itself
+  std::unique_ptr<SanitizedSource> sanitized_;  ///< what the forward reads with --sanitize
+  std::unique_ptr<model::Forward> forward_;     ///< null: served by a cache
   std::optional<calib::HessianCache> cache_;
   std::optional<CalibrationInput> input_;
   std::string model_hash_;
@@ -65,6 +73,7 @@ class GptqRun {
   Plan plan_;
   ExpertPriors priors_{0, 0};
   std::mutex warning_mutex_;
+  std::size_t planned_warnings_ = 0;  ///< those of prepare(), which keep their order
 };
 
 /// Effective options as they go to report and provenance.

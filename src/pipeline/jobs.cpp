@@ -82,7 +82,8 @@ RunReport run_gptq(const GptqOptions& options, Context& context) {
 
 RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   const auto start = Clock::now();
-  const auto source = open_source(options.input);
+  const auto source =
+      open_source(options.input, options.sanitize ? NonFinite::kSanitize : NonFinite::kRefuse);
   if (const std::string reason = refusal_to_quantize(*source); !reason.empty()) {
     fail(ErrorKind::kUnsupported, "{}: {}", options.input.string(), reason);
   }

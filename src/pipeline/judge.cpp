@@ -37,7 +37,7 @@ model::ScoredWindows windows_of(const cmf::Source& source, const model::Arch& ar
 std::function<void(std::int64_t, std::int64_t)> progress_of(Context& context, std::string phase) {
   return [&context, phase = std::move(phase)](std::int64_t done, std::int64_t total) {
     context.interrupt.check();
-    context.log.progress(phase, done, total, "token layers");
+    context.log.progress(phase, done, total, "tokens");
   };
 }
 

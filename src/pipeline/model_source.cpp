@@ -21,7 +21,7 @@ constexpr std::size_t kLongestOutputName = 240;
 
 }  // namespace
 
-std::unique_ptr<cmf::Source> open_source(const fs::path& path) {
+std::unique_ptr<cmf::Source> open_source(const fs::path& path, NonFinite non_finite) {
   std::error_code code;
   const bool found = fs::exists(path, code);
   if (code == std::errc::permission_denied) {
@@ -40,7 +40,7 @@ std::unique_ptr<cmf::Source> open_source(const fs::path& path) {
            "or a CMF file",
            path.string());
     }
-    return hf::Folder::open(path);
+    return hf::Folder::open(path, {.keep_non_finite = non_finite == NonFinite::kSanitize});
   }
   return cmf::Reader::open(path);
 }

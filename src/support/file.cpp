@@ -165,7 +165,9 @@ void AtomicFile::reserve(std::uint64_t bytes) {
   if (bytes == 0) return;
   const int code = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(bytes));
   if (code == ENOSPC || code == EDQUOT || code == EFBIG) {
-    fail_io(temporary_path_, fmt::format("cannot reserve {} bytes", bytes), code);
+    fail(ErrorKind::kRefused,
+         "{}: cannot reserve {} bytes: {}; free some space or choose another folder",
+         final_path_.string(), bytes, system_reason(code));
   }
 }
 

@@ -28,17 +28,36 @@ std::optional<std::uint64_t> number_in(const char* path) {
   return std::nullopt;  // absent, "max", or the "no limit" number of version 1
 }
 
+/// A number behind a key of a "key value" file.
+std::uint64_t entry_of(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  std::string name;
+  std::uint64_t value = 0;
+  while (file >> name >> value) {
+    if (name == key) return value;
+  }
+  return 0;
+}
+
 struct GroupMemory {
   std::optional<std::uint64_t> limit;
   std::uint64_t used = 0;
 };
 
+/// The page cache of files counts as used but is given back on demand.
+std::uint64_t used_without_cache(const char* usage, const char* stat, const std::string& key) {
+  const std::uint64_t used = number_in(usage).value_or(0);
+  return used - std::min(used, entry_of(stat, key));
+}
+
 GroupMemory group_memory() {
   if (const auto limit = number_in("/sys/fs/cgroup/memory.max")) {
-    return {limit, number_in("/sys/fs/cgroup/memory.current").value_or(0)};
+    return {limit, used_without_cache("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat",
+                                      "inactive_file")};
   }
   if (const auto limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes")) {
-    return {limit, number_in("/sys/fs/cgroup/memory/memory.usage_in_bytes").value_or(0)};
+    return {limit, used_without_cache("/sys/fs/cgroup/memory/memory.usage_in_bytes",
+                                      "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file")};
   }
   return {};
 }

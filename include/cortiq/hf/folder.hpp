@@ -14,6 +14,8 @@ struct FolderOptions {
   /// Storage of matrices: kF16 (default), kBf16 or kF32. A value beyond the range of f16 is an
   /// error naming the tensor.
   cmf::DType dtype = cmf::DType::kF16;
+  /// NaN and infinities are passed on (callers replace them) instead of being an error.
+  bool keep_non_finite = false;
 };
 
 /// True if the path is a folder with a config.json.

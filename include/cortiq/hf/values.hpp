@@ -18,9 +18,10 @@ namespace cortiq::hf {
 /// @param target  room for source.size() / source_type_bytes(type) elements of `dtype` (kF16, kBf16
 /// or kF32)
 /// @param first   index of the first element in the whole tensor, for messages
+/// @param keep_non_finite  NaN and infinities stay what they are instead of being an error
 /// Throws Error{kInput} with tensor name, element index, value and remedy.
 void convert_values(ByteSpan source, SourceType type, cmf::DType dtype, std::byte* target,
-                    std::int64_t first, std::string_view tensor);
+                    std::int64_t first, std::string_view tensor, bool keep_non_finite = false);
 
 /// The check of convert_values alone, for values that are used as they are.
 void check_values(ByteSpan source, SourceType type, std::int64_t first, std::string_view tensor);

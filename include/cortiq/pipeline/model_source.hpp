@@ -13,9 +13,14 @@
 
 namespace cortiq::pipeline {
 
+/// What to do with NaN and infinite weights.
+enum class NonFinite { kRefuse, kSanitize };
+
 /// A CMF file (shard 1 opens all shards) or a Hugging Face folder (presented as f16, like
 /// `convert`). Throws what cmf::Reader and hf::Folder throw; Error{kIo} if the path does not exist.
-[[nodiscard]] std::unique_ptr<cmf::Source> open_source(const std::filesystem::path& path);
+/// With kSanitize a folder passes NaN and infinities on, for callers that replace them.
+[[nodiscard]] std::unique_ptr<cmf::Source> open_source(const std::filesystem::path& path,
+                                                       NonFinite non_finite = NonFinite::kRefuse);
 
 /// Why this model must not be quantized (partial skill file, rotated basis, frozen genome…); empty
 /// if it may.
@@ -31,8 +36,6 @@ struct DecodedTensor {
 /// Errors name the tensor.
 [[nodiscard]] DecodedTensor decode_tensor(const cmf::Source& source, std::size_t index, Pool& pool);
 
-/// What to do with NaN and infinite weights.
-enum class NonFinite { kRefuse, kSanitize };
 /// kRefuse: Error{kNumeric} naming tensor, position and value. kSanitize: sets them to 0 and
 /// returns how many.
 std::int64_t check_finite(DecodedTensor& tensor, std::string_view name, NonFinite policy,

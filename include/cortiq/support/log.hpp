@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,10 +49,14 @@ class NullLog final : public Log {
 class MemoryLog final : public Log {
  public:
   void write(LogLevel level, std::string_view message) override {
+    const std::lock_guard lock(mutex_);
     lines.emplace_back(level, std::string(message));
   }
   void progress(std::string_view, std::int64_t, std::int64_t, std::string_view) override {}
-  std::vector<std::pair<LogLevel, std::string>> lines;
+  std::vector<std::pair<LogLevel, std::string>> lines;  ///< read it when nobody writes any more
+
+ private:
+  std::mutex mutex_;
 };
 
 }  // namespace cortiq

@@ -3,6 +3,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 
 #include "cortiq/support/half.hpp"
@@ -117,7 +118,38 @@ TEST(BadInput, a_nan_weight_is_named_and_can_be_sanitized) {
     expect_refusal(1, {"quantize", model.string(), "--output", output.string(), "--quiet"},
                    {tensor}, output);
     expect_refusal(1, {"verify", model.string()}, {"damaged"}, output);
+    const std::string report = (folder / "r.json").string();
+    expect_exit(0, gptq(model.string(), output, {"--sanitize", "--report", report}));
+    const auto json = nlohmann::json::parse(read_file(report));
+    for (const auto& entry : json["tensors"]) {
+      EXPECT_EQ(entry.value("sanitized", 0), entry["name"] == tensor ? 1 : 0) << entry["name"];
+    }
+    EXPECT_EQ(json["missed"], 0);
+    fs::remove(output);
   }
+}
+
+TEST(BadInput, a_nan_in_a_folder_is_named_and_can_be_sanitized) {
+  const fs::path folder = scratch_dir("bad-nan-folder");
+  const fs::path output = folder / "o.cmf";
+  const fs::path model = folder / "model";
+  fs::copy(tiny_model(), model, fs::copy_options::recursive);
+  const fs::path weights = model / "model.safetensors";
+  fs::permissions(weights, fs::perms::owner_all);
+  std::string bytes = read_file(weights);
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const auto json = nlohmann::json::parse(bytes.substr(8, header));
+  const std::string tensor = "model.layers.1.self_attn.q_proj.weight";
+  const std::uint64_t at =
+      8 + header + json[tensor]["data_offsets"][0].get<std::uint64_t>() + 2 * 77;
+  bytes.replace(at, 2, std::string("\x00\x7c", 2));  // infinity
+  write(weights, bytes);
+  expect_refusal(1, gptq(model.string(), output), {tensor, "inf"}, output);
+  expect_exit(0, gptq(model.string(), output, {"--sanitize"}));
+  fs::remove(output);
+  expect_exit(0,
+              {"quantize", model.string(), "--sanitize", "--output", output.string(), "--quiet"});
 }
 
 TEST(BadInput, models_that_are_missing_or_damaged_are_refused_with_1) {
@@ -193,7 +225,8 @@ TEST(BadInput, missed_tensors_change_the_exit_code_beyond_the_allowed_number) {
 
 TEST(BadInput, a_folder_without_write_permission_is_refused_before_the_work) {
   const fs::path folder = scratch_dir("bad-permission");
-  fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);
+  fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
+                              fs::perms::others_exec);
   RunOptions options;
   options.as_nobody = ::geteuid() == 0;
   const ProgramResult result = expect_exit(1, gptq(tiny_model(), folder / "o.cmf"), options);

@@ -52,8 +52,8 @@ std::vector<std::string> translate(const std::string& command, const fs::path& f
     words.erase(words.begin());
   }
   if (words.size() < 3 || words[1] != "quantize-gptq") return {};
-  std::vector<std::string> ours{"gptq",    (folder / words[2]).string(), "--embeddings",
-                                "profile", "--allow-few-tokens",         "--quiet"};
+  std::vector<std::string> ours{"gptq", (folder / words[2]).string(), "--embeddings", "profile",
+                                "--quiet"};
   bool act = false;
   for (std::size_t i = 3; i < words.size(); ++i) {
     if (is_option_without_value(words[i])) {
@@ -72,6 +72,10 @@ std::vector<std::string> translate(const std::string& command, const fs::path& f
       ours.push_back(value);
     }
     ++i;
+  }
+  if (command.find("=q2tp") != std::string::npos ||
+      command.find("--codec q2tp") != std::string::npos) {
+    ours.push_back("--allow-few-tokens");
   }
   if (!act)
     ours.insert(ours.end(), {"--order", "natural", "--rung", "diag", "--ladder", "converter"});
