@@ -232,9 +232,9 @@ TEST_F(AtomicFileTest, RefusesAFolderAndAMissingFolder) {
   }
 }
 
-TEST_F(AtomicFileTest, ReservingMoreThanTheDiskHoldsIsAnIoError) {
+TEST_F(AtomicFileTest, ReservingMoreThanTheDiskHoldsIsRefused) {
   AtomicFile file(folder_ / "out", AtomicFile::Naming::kPartial);
-  EXPECT_EQ(error_of([&] { file.reserve(std::uint64_t{1} << 62); }).kind(), ErrorKind::kIo);
+  EXPECT_EQ(error_of([&] { file.reserve(std::uint64_t{1} << 62); }).kind(), ErrorKind::kRefused);
 }
 
 }  // namespace
