@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 
-#include "cortiq/cmf/verify.hpp"
 #include "cortiq/support/memory.hpp"
 
 namespace cortiq::pipeline {
@@ -248,13 +247,7 @@ void GptqRun::finish(cmf::Writer& writer) {
             report_.warnings.end());
   report_.bytes_in = plan_.input_bytes;
   report_.bytes_out = writer.finish(output_header());
-  const auto reader = cmf::Reader::open(output_);
-  const cmf::VerifyReport check = cmf::verify(*reader, context_.pool);
-  if (!check.problems.empty()) {
-    fail(ErrorKind::kIo,
-         "{}: the finished file does not verify: {}; the disk or memory may be faulty",
-         output_.string(), check.problems.front());
-  }
+  check_written(output_, context_.pool);
   time_phase("write and verify", seconds_since(start));
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "cortiq/cmf/verify.hpp"
 #include "cortiq/codec/ladder.hpp"
 
 namespace cortiq::pipeline {
@@ -166,6 +167,15 @@ void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& se
         report.codes = count_codes(choice.codec, weights.rows, weights.cols, result.payload);
         report.seconds = fold_share + seconds_since(start);
       });
+}
+
+void check_written(const std::filesystem::path& output, Pool& pool) {
+  const auto reader = cmf::Reader::open(output);
+  const cmf::VerifyReport check = cmf::verify(*reader, pool);
+  if (check.problems.empty()) return;
+  fail(ErrorKind::kIo,
+       "{}: the finished file does not verify: {}; the disk or memory may be faulty",
+       output.string(), check.problems.front());
 }
 
 void miss_tensor(TensorJob& job, std::size_t index, const std::string& why) {

@@ -52,6 +52,9 @@ struct GroupSettings {
 void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& settings,
                  const GroupPlan& group, const calib::Hessian& hessian);
 
+/// Opens the finished file and checks all its hashes; Error{kIo} with the first problem.
+void check_written(const std::filesystem::path& output, Pool& pool);
+
 /// Rounds a candidate that has no usable Hessian and marks it missed.
 void miss_tensor(TensorJob& job, std::size_t index, const std::string& why);
 
