@@ -28,6 +28,26 @@ void compare_hash(std::vector<std::string>& found, std::string_view what, const 
   if (wanted != cached) compare(found, what, short_hash(wanted), short_hash(cached));
 }
 
+std::string parts_text(const CacheIdentity& identity) {
+  if (identity.part_count == 1) return "all";
+  return fmt::format("{} of {}", fmt::join(identity.parts, ", "), identity.part_count);
+}
+
+/// Numbers 1..of in ascending order, not all of them.
+void read_parts(const Json& json, std::string_view where, CacheIdentity& identity) {
+  identity.part_count = json.at("of").get<std::int64_t>();
+  std::int64_t last = 0;
+  for (const Json& item : json.at("numbers")) {
+    const auto number = item.get<std::int64_t>();
+    if (number <= last || number > identity.part_count) {
+      fail(ErrorKind::kInput,
+           "{}: part {} of {} is no ascending list of parts; delete it and capture the cache again",
+           where, number, identity.part_count);
+    }
+    identity.parts.push_back(last = number);
+  }
+}
+
 std::string source_text(const SourceReport& source) {
   return fmt::format("{} ({} tokens, sha256 {})", source.file, source.tokens_used,
                      short_hash(source.sha256));
@@ -47,6 +67,7 @@ std::vector<std::string> identity_differences(const CacheIdentity& wanted,
   compare(found, "tokens", std::to_string(wanted.tokens), std::to_string(cached.tokens));
   compare(found, "window", std::to_string(wanted.window), std::to_string(cached.window));
   compare(found, "bos", yes_no(wanted.bos), yes_no(cached.bos));
+  compare(found, "parts", parts_text(wanted), parts_text(cached));
   compare(found, "sources", std::to_string(wanted.sources.size()),
           std::to_string(cached.sources.size()));
   const std::size_t common = std::min(wanted.sources.size(), cached.sources.size());
@@ -79,6 +100,8 @@ std::string identity_to_json(const CacheIdentity& identity, const CacheFileFacts
   json["tokens"] = identity.tokens;
   json["window"] = identity.window;
   json["bos"] = identity.bos;
+  if (identity.part_count > 1)
+    json["part"] = {{"numbers", identity.parts}, {"of", identity.part_count}};
   json["tool_version"] = CORTIQ_VERSION;
   json["entries"] = facts.entries;
   json["bytes"] = facts.bytes;
@@ -110,6 +133,7 @@ CacheIdentity identity_from_json(std::string_view text, std::string_view where,
       source.tokens_wanted = item.value("tokens_wanted", source.tokens_used);
       identity.sources.push_back(std::move(source));
     }
+    if (json.contains("part")) read_parts(json["part"], where, identity);
     facts.entries = json.at("entries").get<std::uint64_t>();
     facts.bytes = json.at("bytes").get<std::uint64_t>();
     facts.sha256 = json.value("sha256", std::string());

@@ -46,22 +46,35 @@ Hessian::Hessian(std::int64_t n) : n_(n) {
 HessianHealth diagonal_health(const std::vector<double>& diagonal, std::int64_t count) {
   HessianHealth health;
   health.rank_deficient = count < static_cast<std::int64_t>(diagonal.size());
-  std::vector<double> live;
-  for (const double value : diagonal) {
-    if (value > 0) live.push_back(value);
-  }
-  health.dead_channels = static_cast<std::int64_t>(diagonal.size() - live.size());
-  if (live.empty()) return health;
+  const ChannelLists lists = channel_lists(diagonal);
+  health.dead_channels = static_cast<std::int64_t>(lists.dead.size());
+  health.outlier_channels = static_cast<std::int64_t>(lists.outliers.size());
+  if (lists.dead.size() == diagonal.size()) return health;
   double sum = 0;
-  for (const double value : live) sum += value;
-  health.mean_diagonal = sum / static_cast<double>(live.size());
+  for (const double value : diagonal) sum += value > 0 ? value : 0;
+  health.mean_diagonal = sum / static_cast<double>(diagonal.size() - lists.dead.size());
+  return health;
+}
+
+ChannelLists channel_lists(const std::vector<double>& diagonal) {
+  ChannelLists lists;
+  std::vector<double> live;
+  for (std::size_t i = 0; i < diagonal.size(); ++i) {
+    if (diagonal[i] > 0) {
+      live.push_back(diagonal[i]);
+    } else {
+      lists.dead.push_back(static_cast<std::int64_t>(i));
+    }
+  }
+  if (live.empty()) return lists;
   // Upper median; an order statistic, so it does not depend on the order of the channels.
   const auto middle = live.begin() + static_cast<std::ptrdiff_t>(live.size() / 2);
   std::nth_element(live.begin(), middle, live.end());
   const double bound = kOutlierFactor * *middle;
-  health.outlier_channels =
-      std::count_if(live.begin(), live.end(), [bound](double v) { return v > bound; });
-  return health;
+  for (std::size_t i = 0; i < diagonal.size(); ++i) {
+    if (diagonal[i] > bound) lists.outliers.push_back(static_cast<std::int64_t>(i));
+  }
+  return lists;
 }
 
 HessianHealth check_hessian(const Hessian& hessian, Pool& pool) {

@@ -40,6 +40,13 @@ void check_finite(const HessianCache& cache, const CacheEntry& entry,
   }
 }
 
+void require_triangle(const HessianCache& cache, const CacheEntry& entry) {
+  if (entry.has_triangle) return;
+  fail(ErrorKind::kInput,
+       "{}: {}: the cache holds sums of squares only, no Hessian; capture it again",
+       cache.path().string(), entry_name(entry));
+}
+
 /// Number of entries above the bound that the diagonal gives.
 std::int64_t count_above_bound(const Hessian& hessian) {
   const std::int64_t n = hessian.n();
@@ -147,11 +154,7 @@ std::vector<double> HessianCache::read_diagonal(std::size_t index) const {
 std::unique_ptr<Hessian> HessianCache::read(std::size_t index,
                                             std::vector<std::string>* warnings) const {
   const CacheEntry& entry = entries().at(index);
-  if (!entry.has_triangle) {
-    fail(ErrorKind::kInput,
-         "{}: {}: the cache holds sums of squares only, no Hessian; capture it again",
-         path().string(), entry_name(entry));
-  }
+  require_triangle(*this, entry);
   auto hessian = std::make_unique<Hessian>(entry.cols);
   hessian->count = entry.count;
   hessian->sum_squares = read_sum_squares(index);
@@ -168,6 +171,27 @@ std::unique_ptr<Hessian> HessianCache::read(std::size_t index,
     for (std::string& text : find_oddities(entry, *hessian)) warnings->push_back(std::move(text));
   }
   return hessian;
+}
+
+void HessianCache::add_to(std::size_t index, Hessian& sum) const {
+  const CacheEntry& entry = entries().at(index);
+  CORTIQ_ASSERT(sum.n() == entry.cols);
+  require_triangle(*this, entry);
+  const auto cols = static_cast<std::uint64_t>(entry.cols);
+  const MatrixView<double> h = sum.view();
+  std::vector<double> row(static_cast<std::size_t>(cols));
+  for (std::uint64_t i = 0; i < cols; ++i) {
+    const std::span<double> values(row.data(), static_cast<std::size_t>(cols - i));
+    state_->file.read_exact(entry.payload_offset + layout::row_offset(cols, i),
+                            writable_bytes(values));
+    check_finite(*this, entry, values, "its Hessian");
+    double* to = h.row(static_cast<std::int64_t>(i)) + i;
+    for (std::size_t j = 0; j < values.size(); ++j) to[j] += values[j];
+  }
+  const std::vector<double> squares = read_sum_squares(index);
+  sum.sum_squares.resize(squares.size());
+  for (std::size_t i = 0; i < squares.size(); ++i) sum.sum_squares[i] += squares[i];
+  sum.count += std::min(entry.count, std::numeric_limits<std::int64_t>::max() - sum.count);
 }
 
 std::optional<CacheIdentity> HessianCache::identity() const {
@@ -194,11 +218,21 @@ std::optional<CacheIdentity> HessianCache::identity() const {
 
 std::string HessianCache::sha256() const { return sha256_file(path()); }
 
-CacheEntryStats inspect_entry(const HessianCache& cache, std::size_t index, bool full) {
+CacheEntryStats inspect_entry(const HessianCache& cache, std::size_t index, InspectDepth depth,
+                              Pool& pool) {
   const CacheEntry& entry = cache.entries().at(index);
-  CacheEntryStats stats{entry.names, entry.cols, entry.count, entry.has_triangle, {}, {}};
-  if (full && entry.has_triangle) (void)cache.read(index, &stats.warnings);
-  stats.health = diagonal_health(cache.read_diagonal(index), entry.count);
+  CacheEntryStats stats;
+  stats.names = entry.names;
+  stats.cols = entry.cols;
+  stats.count = entry.count;
+  stats.has_triangle = entry.has_triangle;
+  if (depth == InspectDepth::kFull && entry.has_triangle) {
+    const std::unique_ptr<Hessian> hessian = cache.read(index, &stats.warnings);
+    stats.condition = estimate_condition(*hessian, pool);
+  }
+  const std::vector<double> diagonal = cache.read_diagonal(index);
+  stats.health = diagonal_health(diagonal, entry.count);
+  stats.channels = channel_lists(diagonal);
   return stats;
 }
 

@@ -65,6 +65,8 @@ struct HessianCacheWriter::State {
   }
   void check_names(const std::vector<std::string>& added);
   [[nodiscard]] std::string finish_hash();
+  /// Removes a stale sidecar, then puts the file under its name.
+  [[nodiscard]] CacheFileFacts commit_file();
 
   std::filesystem::path path;
   AtomicFile file;
@@ -105,6 +107,17 @@ std::string HessianCacheWriter::State::finish_hash() {
   return second.finish();
 }
 
+CacheFileFacts HessianCacheWriter::State::commit_file() {
+  CacheFileFacts facts;
+  facts.sha256 = finish_hash();
+  facts.entries = entries;
+  facts.bytes = file.appended_bytes();
+  std::error_code ignored;
+  std::filesystem::remove(sidecar_path(path), ignored);
+  file.commit();
+  return facts;
+}
+
 HessianCacheWriter::HessianCacheWriter(std::filesystem::path path,
                                        std::optional<std::uint64_t> entries)
     : state_(std::make_unique<State>(std::move(path), entries)) {}
@@ -138,14 +151,10 @@ void HessianCacheWriter::add(const std::vector<std::string>& names, const Hessia
 }
 
 void HessianCacheWriter::commit(const CacheIdentity& identity) {
-  CacheFileFacts facts;
-  facts.sha256 = state_->finish_hash();
-  facts.entries = state_->entries;
-  facts.bytes = state_->file.appended_bytes();
-  std::error_code ignored;
-  std::filesystem::remove(sidecar_path(state_->path), ignored);
-  state_->file.commit();
+  const CacheFileFacts facts = state_->commit_file();
   write_text_file(sidecar_path(state_->path), identity_to_json(identity, facts));
 }
+
+void HessianCacheWriter::commit_without_identity() { (void)state_->commit_file(); }
 
 }  // namespace cortiq::calib

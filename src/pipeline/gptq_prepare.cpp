@@ -185,6 +185,9 @@ void GptqRun::check_cache_identity(const calib::HessianCache& cache) {
   }
   const cmf::Source& runs_on = calib_source_ ? *calib_source_ : *source_;
   calib::CacheIdentity wanted = *cached;
+  // Parts of a calibration are to be merged first.
+  wanted.parts.clear();
+  wanted.part_count = 1;
   wanted.model_hash = model_identity(runs_on, context_.pool);
   if (!runs_on.vocab().empty()) wanted.tokenizer_hash = tokenizer_identity(runs_on);
   if (!options_.calibration.sources.empty() || options_.calibration.tokens > 0 ||

@@ -55,6 +55,12 @@ struct HessianHealth {
 /// The same from the diagonal alone, which must be finite.
 [[nodiscard]] HessianHealth diagonal_health(const std::vector<double>& diagonal,
                                             std::int64_t count);
+/// Which channels diagonal_health counts, ascending.
+struct ChannelLists {
+  std::vector<std::int64_t> dead;
+  std::vector<std::int64_t> outliers;
+};
+[[nodiscard]] ChannelLists channel_lists(const std::vector<double>& diagonal);
 
 /// Observer that accumulates the inputs of chosen groups of one layer (or several). Structural:
 /// keyed by (layer, role, expert).

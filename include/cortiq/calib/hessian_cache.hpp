@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cortiq/calib/condition.hpp"
 #include "cortiq/calib/corpus.hpp"
 #include "cortiq/calib/hessian.hpp"
 
@@ -25,6 +26,10 @@ struct CacheIdentity {
   std::int64_t tokens = 0;  ///< rows summed per non-expert entry
   std::int64_t window = 0;
   bool bos = false;
+  /// A run that was split (part.hpp): which of its parts are in the sums, ascending from 1, and of
+  /// how many; none of one: all of it. `sources` are those of the whole run, `tokens` of these parts.
+  std::vector<std::int64_t> parts;
+  std::int64_t part_count = 1;
 };
 /// Human-readable differences ("window: 512 here, 2048 in the cache"); empty = equal. Sources are
 /// compared by sha256 and used tokens: the name of a file does not matter.
@@ -58,6 +63,8 @@ class HessianCacheWriter {
   /// before the rename, so that a crash in between leaves a cache without identity and never one
   /// with a wrong identity.
   void commit(const CacheIdentity& identity);
+  /// The same without a sidecar.
+  void commit_without_identity();
 
  private:
   struct State;
@@ -90,6 +97,9 @@ class HessianCache {
   ///                  that are not the diagonal, fewer rows than channels. Each names the tensor.
   [[nodiscard]] std::unique_ptr<Hessian> read(std::size_t entry,
                                               std::vector<std::string>* warnings = nullptr) const;
+  /// Adds an entry with a triangle to `sum` (of the same width) row by row: H, count and sums of
+  /// squares. Errors as read().
+  void add_to(std::size_t entry, Hessian& sum) const;
   /// Sums of squares of an entry; the payload of one without a triangle. NaN or Inf:
   /// Error{kNumeric}.
   [[nodiscard]] std::vector<double> read_sum_squares(std::size_t entry) const;
@@ -114,11 +124,16 @@ struct CacheEntryStats {
   std::int64_t count = 0;
   bool has_triangle = false;
   HessianHealth health;
-  std::vector<std::string> warnings;  ///< of a full read only
+  ChannelLists channels;
+  std::vector<std::string> warnings;   ///< of a full read only
+  std::optional<Condition> condition;  ///< the same, and where a channel is live
 };
-/// @param full  read and check the whole triangle instead of its diagonal
+enum class InspectDepth {
+  kDiagonal,  ///< reads diagonals only
+  kFull,      ///< reads and checks the whole triangle, estimates its condition
+};
 /// NaN or Inf in what is read: Error{kNumeric} naming the tensor.
 [[nodiscard]] CacheEntryStats inspect_entry(const HessianCache& cache, std::size_t entry,
-                                            bool full);
+                                            InspectDepth depth, Pool& pool);
 
 }  // namespace cortiq::calib

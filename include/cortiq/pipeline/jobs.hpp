@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "cortiq/calib/hessian_cache.hpp"
+#include "cortiq/calib/hessian_merge.hpp"
+#include "cortiq/calib/part.hpp"
 #include "cortiq/cmf/dtype.hpp"
 #include "cortiq/cmf/source.hpp"
 #include "cortiq/model/score.hpp"
@@ -45,6 +47,11 @@ void check_judge_text(const cmf::Source& source, const JudgeOptions& options);
                                                const std::filesystem::path& test,
                                                const JudgeOptions& options, Context& context);
 
+struct CaptureOptions {
+  CalibrationOptions calibration;
+  bool q2tp = false;  ///< the cache is meant for q2tp: sets the default of the tokens
+  calib::Part part;   ///< only these windows
+};
 struct CaptureResult {
   std::int64_t entries = 0;
   std::int64_t tokens = 0;
@@ -52,15 +59,18 @@ struct CaptureResult {
 };
 /// Runs the calibration forward and writes a CMFHESS1 file with the Hessian of every linear input.
 CaptureResult run_capture(const std::filesystem::path& model, const std::filesystem::path& output,
-                          const CalibrationOptions& options, const std::string& profile_codec,
-                          Context& context);
+                          const CaptureOptions& options, Context& context);
+/// Adds caches up (calib::merge_caches); warnings go to the log.
+calib::MergeResult run_merge(const std::vector<std::filesystem::path>& inputs,
+                             const std::filesystem::path& output,
+                             const calib::MergeOptions& options, Context& context);
 
-/// Entries and identity of a CMFHESS1 file. @param full  read and check every value, not only the
-/// diagonals.
+/// Entries and identity of a CMFHESS1 file.
 struct CacheReport {
   std::optional<calib::CacheIdentity> identity;
   std::vector<calib::CacheEntryStats> entries;
 };
-[[nodiscard]] CacheReport inspect_cache(const std::filesystem::path& cache, bool full);
+[[nodiscard]] CacheReport inspect_cache(const std::filesystem::path& cache,
+                                        calib::InspectDepth depth, Context& context);
 
 }  // namespace cortiq::pipeline

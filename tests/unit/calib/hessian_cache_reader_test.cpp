@@ -267,15 +267,21 @@ TEST(InspectEntry, gives_health_from_the_diagonal_and_warnings_from_a_full_read)
   const fs::path path = new_path("inspect");
   write_bytes(path, file.bytes);
   const HessianCache cache = HessianCache::open(path);
-  const CacheEntryStats quick = inspect_entry(cache, 0, false);
+  Pool pool(1);
+  const CacheEntryStats quick = inspect_entry(cache, 0, InspectDepth::kDiagonal, pool);
   EXPECT_EQ(quick.names, std::vector<std::string>{"t"});
   EXPECT_EQ(quick.health.dead_channels, 1);
   EXPECT_EQ(quick.health.mean_diagonal, 2.5);
   EXPECT_TRUE(quick.health.rank_deficient);
   EXPECT_TRUE(quick.warnings.empty());
-  EXPECT_EQ(inspect_entry(cache, 0, true).warnings.size(), 2U);
-  EXPECT_TRUE(inspect_entry(cache, 1, true).names.empty());
-  EXPECT_FALSE(inspect_entry(cache, 1, true).has_triangle);
+  EXPECT_EQ(quick.channels.dead, std::vector<std::int64_t>{0});
+  EXPECT_FALSE(quick.condition.has_value());
+  const CacheEntryStats full = inspect_entry(cache, 0, InspectDepth::kFull, pool);
+  EXPECT_EQ(full.warnings.size(), 2U);
+  EXPECT_NEAR(full.condition.value().largest, 2.5, 1e-12);
+  const CacheEntryStats diagonal = inspect_entry(cache, 1, InspectDepth::kFull, pool);
+  EXPECT_TRUE(diagonal.names.empty());
+  EXPECT_FALSE(diagonal.has_triangle);
 }
 
 }  // namespace
