@@ -6,6 +6,7 @@
 #include "cortiq/gptq/backend.hpp"
 #include "cortiq/gptq/fold.hpp"
 #include "cortiq/gptq/sweep.hpp"
+#include "one_bit_sweep.hpp"
 #include "sweep_plan.hpp"
 
 namespace cortiq::gptq {
@@ -49,6 +50,10 @@ SweepResult sweep_host(ConstMatrixView<float> w, ConstMatrixView<double> h_upper
   CORTIQ_ASSERT(options.order == factor.order);
   CORTIQ_ASSERT(w.cols() == factor.n() && h_upper.rows() == factor.n() &&
                 w.cols() % kGroupCols == 0);
+  if (is_one_bit(options.target)) {
+    SweepTimes spent;
+    return sweep_one_bit(w, h_upper, factor, options, pool, times != nullptr ? *times : spent);
+  }
   const SweepPlan plan(factor, h_upper, options, pool);
   const codec::PlaneLayout layout = codec::plane_layout(plan.four_bit ? 4 : 2, w.rows(), w.cols());
   SweepTimes spent;

@@ -17,14 +17,28 @@ enum class Order {
 enum class Rung {
   kDiag,  ///< H_ii-weighted rounding error, window around the nominal rung (the existing tool)
   kSim,   ///< exact in-group loss, simulated for the rungs, coarse to fine
+  kAll,   ///< the same for every rung
 };
 /// How a row's ladder is placed.
 enum class LadderFit {
   kConverter,  ///< as rounding does
   kFit,        ///< two passes: widen, sweep, refit to the rungs used, sweep again
 };
-enum class Target { kQ4tp, kQ2tp };
+enum class Target { kQ4tp, kQ2tp, kQ1s, kQ1t };
+/// Signs or ternary codes with a scale per group and an overlay of halves: no ladders (one_bit.hpp).
+[[nodiscard]] constexpr bool is_one_bit(Target target) {
+  return target == Target::kQ1s || target == Target::kQ1t;
+}
 enum class Q2tpRule { kPlaced, kCortiq };
+
+/// Choices of q1s and q1t alone (gptq.md section 8).
+struct OneBitOptions {
+  double keep = 0.01;        ///< share of the weights kept as halves, 0 to 0.25
+  bool column_mask = false;  ///< they are whole channels instead of single weights
+  bool row_rescale = true;   ///< q1t: one factor for the scales of a row that fits it best; with
+                             ///< feedback it needs FoldOptions::keep_damped
+  bool feedback = true;      ///< false: rounding by channel energies, no feedback
+};
 
 struct SweepOptions {
   Target target = Target::kQ4tp;
@@ -34,6 +48,7 @@ struct SweepOptions {
   Q2tpRule rule = Q2tpRule::kPlaced;
   bool debias = false;
   int polish = 0;  ///< passes of coordinate descent after the sweep; needs FoldOptions::keep_damped
+  OneBitOptions one_bit = {};
 };
 
 struct FoldOptions {
