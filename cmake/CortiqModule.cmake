@@ -1,8 +1,10 @@
-# cortiq_module(NAME [DEPENDS module…] [LIBS third-party target…])
+# cortiq_module(NAME [EXCLUDE regex] [DEPENDS module…] [LIBS third-party target…])
 #
 # Declares one layer of the program as the static library cortiq_NAME, made of every .cpp below src/NAME.
 # Public headers are include/cortiq/NAME/*.hpp; a header below src/NAME is private to it.
 # tools/check_layers.py reads these declarations and fails on an #include that they do not allow.
+#
+# EXCLUDE leaves out sources whose path matches: a module with a twin (device/none) builds one of the two.
 #
 # A source named *.simd.cpp holds a hot kernel. It is compiled once per instruction set, each time with
 # CORTIQ_SIMD set to the target's name (portable, avx2, avx512), and must put all it defines into
@@ -25,8 +27,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 function(cortiq_module NAME)
-  cmake_parse_arguments(M "" "" "DEPENDS;LIBS" ${ARGN})
+  cmake_parse_arguments(M "" "EXCLUDE" "DEPENDS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  if(M_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${M_EXCLUDE}")
+  endif()
   set(simd ${sources})
   list(FILTER simd INCLUDE REGEX "\\.simd\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "\\.simd\\.cpp$")

@@ -17,6 +17,9 @@ function(cortiq_test_folder LABEL MODULE)
   set(name ${LABEL}_${MODULE})
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE cortiq_${MODULE} cortiq_test_support GTest::gtest GTest::gtest_main)
+  if(MODULE STREQUAL "device")  # kernels and schedules are tested one by one, below the public interface
+    target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/src/device")
+  endif()
   if(name STREQUAL "golden_model")  # reads the models of the zoo, which are Hugging Face folders
     target_link_libraries(${name} PRIVATE cortiq_hf)
   endif()

@@ -53,7 +53,7 @@ def read_declarations(source_dir):
                     in_depends = word == "DEPENDS"
                 elif in_depends:
                     depends.add(word)
-            declarations[words[0]] = depends
+            declarations[words[0]] = declarations.get(words[0], set()) | depends  # a module with a twin has two
     return declarations
 
 

@@ -45,18 +45,6 @@ bool row_is_zero(ConstMatrixView<double> h_upper, std::int64_t i) {
   return true;
 }
 
-void find_dead(ConstMatrixView<double> h_upper, HostFactor& factor) {
-  const std::int64_t n = h_upper.rows();
-  factor.dead.assign(static_cast<std::size_t>(n), 0);
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (h_upper(i, i) > 0) continue;  // NaN is dead too
-    factor.dead[static_cast<std::size_t>(i)] = 1;
-    ++factor.dead_channels;
-    factor.dead_rows_zero = factor.dead_rows_zero && row_is_zero(h_upper, i);
-  }
-  factor.mostly_dead = factor.dead_channels > 0 && (n - factor.dead_channels) * kLiveShareFloor < n;
-}
-
 Reversed reverse_order(ConstMatrixView<double> h_upper, const HostFactor& factor, double damping) {
   const std::size_t n = factor.elimination.size();
   Reversed r{std::vector<std::int64_t>(n), std::vector<double>(n), std::vector<std::uint8_t>(n)};
@@ -158,6 +146,26 @@ void keep_damped(ConstMatrixView<double> h_upper, HostFactor& factor, Pool& pool
 
 }  // namespace
 
+ChannelFacts examine_channels(ConstMatrixView<double> h_upper) {
+  const std::int64_t n = h_upper.rows();
+  ChannelFacts facts;
+  facts.dead.assign(static_cast<std::size_t>(n), 0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (h_upper(i, i) > 0) continue;  // NaN is dead too
+    facts.dead[static_cast<std::size_t>(i)] = 1;
+    ++facts.dead_channels;
+    facts.dead_rows_zero = facts.dead_rows_zero && row_is_zero(h_upper, i);
+  }
+  facts.mostly_dead = facts.dead_channels > 0 && (n - facts.dead_channels) * kLiveShareFloor < n;
+  facts.base = std::max(live_mean(h_upper, facts.dead), kBaseFloor);
+  return facts;
+}
+
+std::optional<double> next_lambda(double lambda) {
+  const double next = lambda == 0 ? kFirstLambda : kLambdaGrowth * lambda;
+  return next > kLambdaLimit ? std::nullopt : std::optional(next);
+}
+
 std::unique_ptr<HostFactor> fold_host(ConstMatrixView<double> h_upper, const FoldOptions& options,
                                       Pool& pool) {
   CORTIQ_ASSERT(h_upper.rows() == h_upper.cols());
@@ -166,9 +174,12 @@ std::unique_ptr<HostFactor> fold_host(ConstMatrixView<double> h_upper, const Fol
   factor->order = options.order;
   factor->elimination = elimination_order(h_upper, options.order);
   factor->values = make_page_buffer<double>(n * n, PageSize::kHuge);
-  find_dead(h_upper, *factor);
-  const double base =
-      options.base ? *options.base : std::max(live_mean(h_upper, factor->dead), kBaseFloor);
+  ChannelFacts facts = examine_channels(h_upper);
+  const double base = options.base ? *options.base : facts.base;
+  factor->dead = std::move(facts.dead);
+  factor->dead_channels = facts.dead_channels;
+  factor->mostly_dead = facts.mostly_dead;
+  factor->dead_rows_zero = facts.dead_rows_zero;
 
   double lambda = options.lambda > 0 ? options.lambda : 0.0;
   for (;;) {
@@ -180,8 +191,9 @@ std::unique_ptr<HostFactor> fold_host(ConstMatrixView<double> h_upper, const Fol
       if (options.keep_damped && !factor->identity) keep_damped(h_upper, *factor, pool);
       return factor;
     }
-    lambda = lambda == 0 ? kFirstLambda : kLambdaGrowth * lambda;
-    if (lambda > kLambdaLimit) break;
+    const std::optional<double> next = next_lambda(lambda);
+    if (!next) break;
+    lambda = *next;
   }
   factor->identity = true;
   set_identity(MatrixView<double>(factor->values.get(), n, n), pool);

@@ -45,6 +45,19 @@ class HostFactor final : public Factor {
 /// zeroing the dead channels would wipe out the tensor (Factor::identity is set as well).
 inline constexpr std::int64_t kLiveShareFloor = 16;
 
+/// What the diagonal of H says about its channels.
+struct ChannelFacts {
+  std::vector<std::uint8_t> dead;  ///< by channel: !(H_ii > 0)
+  std::int64_t dead_channels = 0;
+  bool mostly_dead = false;     ///< see HostFactor::mostly_dead
+  bool dead_rows_zero = true;   ///< see HostFactor::dead_rows_zero
+  double base = 0;              ///< damping unit: mean of H_ii over live channels, at least 1e-12
+};
+[[nodiscard]] ChannelFacts examine_channels(ConstMatrixView<double> h_upper);
+
+/// The relative damping to try after `lambda` failed; nullopt: give up (gptq.md section 3.1).
+[[nodiscard]] std::optional<double> next_lambda(double lambda);
+
 /// Position -> channel. kNatural: 0..n-1. kAct: by descending f32(H_ii), ties by lower index, dead
 /// channels as 0. kGroup: groups of 32 by descending sum of H_ii, inside a group by descending H_ii
 /// (n % 32 == 0, else as kNatural).

@@ -1,0 +1,133 @@
+#version 450
+// operand_gemm_coop: C[M,N] (+)= alpha * A * B^T with split operands, on cooperative matrices.
+// Each f32 value is the sum of two f16 halves (22 bits); three of the four products are formed. The matrix unit
+// truncates as it accumulates, so its sums are added to f32 sums after every K = 32.
+// Push: GemmPush. Constants: 0 = threads (256). Needs: subgroup 32, 36 KiB shared memory, KHR f16 16x16x16.
+// One workgroup per 128 x 128 tile of C; tiles are numbered so that eight rows of tiles share a column of B.
+#pragma use_vulkan_memory_model
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_GOOGLE_include_directive : require
+#include "types.glsl"
+#include "layout.h"
+layout(local_size_x_id = 0) in;
+layout(push_constant, scalar) uniform Push { GemmPush push; };
+
+const uint kThreads = 256u;
+const uint kPitch = 9u;                       // uvec4 per shared line: 8 and a pad against bank conflicts
+const uint kWarpRows = 32u, kWarpCols = 64u;  // of C, per subgroup
+const uint kWarpsAcross = kTile / kWarpCols;
+const uint kRowBlocks = kWarpRows / 16u, kColBlocks = kWarpCols / 16u;
+const uint kLoads = kTile * 8u / kThreads;    // uvec4 per thread, operand and chunk
+const uint kBand = 8u;                        // rows of tiles that are walked together
+
+#define MatrixA coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
+#define MatrixB coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
+#define MatrixC coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
+
+shared uvec4 tile_a[kTile * kPitch];
+shared uvec4 tile_b[kTile * kPitch];
+
+void main() {
+  const uint id = workgroup_number();
+  if (id >= push.tiles_m * push.tiles_n) return;
+  const uint band = id / (kBand * push.tiles_n);
+  const uint in_band = id % (kBand * push.tiles_n);
+  const uint band_rows = min(push.tiles_m - band * kBand, kBand);
+  const uint tile_m = band * kBand + in_band % band_rows;
+  const uint tile_n = in_band / band_rows;
+  if ((push.flags & kGemmLowerOnly) != 0u &&
+      push.col0 + tile_n * kTile > push.row0 + tile_m * kTile + kTile - 1u)
+    return;
+  uint first = 0u, last = push.chunks;
+  if ((push.flags & kGemmTriangularB) != 0u) {
+    const uint begin = (push.col0 + tile_n * kTile);
+    if (begin > push.k0) first = min((begin - push.k0) / kChunk, last);
+  }
+  if ((push.flags & kGemmUpperB) != 0u) {
+    const uint end = push.col0 + tile_n * kTile + kTile;
+    last = end > push.k0 ? min((end - push.k0) / kChunk, last) : 0u;
+  }
+
+  const uint thread = gl_LocalInvocationID.x;
+  const uint warp_m = gl_SubgroupID / kWarpsAcross, warp_n = gl_SubgroupID % kWarpsAcross;
+  const uint column = thread % 8u, row = thread / 8u;
+  const uint store = row * kPitch + column;
+  Uvec4s a = offset_lines(push.a, uint64_t(first) * push.a_rows + tile_m * kTile);
+  Uvec4s b = offset_lines(push.b, uint64_t(first) * push.b_rows + tile_n * kTile);
+
+  float zero = 0.0;  // not a constant: some compilers give constant matrices another type
+  MatrixC sum[kRowBlocks * kColBlocks];
+  MatrixC part[kRowBlocks * kColBlocks];
+  [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i)
+    [[unroll]] for (uint j = 0u; j < kColBlocks; ++j) {
+      sum[i * kColBlocks + j] = MatrixC(zero);
+      part[i * kColBlocks + j] = MatrixC(zero);
+    }
+  uvec4 next_a[kLoads], next_b[kLoads];
+  [[unroll]] for (uint i = 0u; i < kLoads; ++i) {
+    next_a[i] = a.at[thread + i * kThreads];
+    next_b[i] = b.at[thread + i * kThreads];
+  }
+  for (uint chunk = first; chunk < last; ++chunk) {
+    barrier();
+    [[unroll]] for (uint i = 0u; i < kLoads; ++i) {
+      tile_a[store + i * (kThreads / 8u) * kPitch] = next_a[i];
+      tile_b[store + i * (kThreads / 8u) * kPitch] = next_b[i];
+    }
+    barrier();
+    // Unconditional: a branch here would serialize the loads. The last round reads the same lines again.
+    const uint64_t step = chunk + 1u < last ? 1ul : 0ul;
+    a = offset_lines(a, step * push.a_rows);
+    b = offset_lines(b, step * push.b_rows);
+    [[unroll]] for (uint i = 0u; i < kLoads; ++i) {
+      next_a[i] = a.at[thread + i * kThreads];
+      next_b[i] = b.at[thread + i * kThreads];
+    }
+    const uint base_a = warp_m * kWarpRows * kPitch, base_b = warp_n * kWarpCols * kPitch;
+    [[unroll]] for (uint k = 0u; k < 2u; ++k) {
+      MatrixA high_a[kRowBlocks];
+      MatrixA low_a[kRowBlocks];
+      [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i) {
+        coopMatLoad(high_a[i], tile_a, base_a + i * 16u * kPitch + k * 2u, kPitch,
+                    gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(low_a[i], tile_a, base_a + i * 16u * kPitch + k * 2u + 4u, kPitch,
+                    gl_CooperativeMatrixLayoutRowMajor);
+      }
+      [[unroll]] for (uint j = 0u; j < kColBlocks; ++j) {
+        MatrixB high_b;  // one declaration each: glslang 13 gives the second of a list another type
+        MatrixB low_b;
+        coopMatLoad(high_b, tile_b, base_b + j * 16u * kPitch + k * 2u, kPitch,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i)
+          part[i * kColBlocks + j] = coopMatMulAdd(high_a[i], high_b, part[i * kColBlocks + j]);
+        coopMatLoad(low_b, tile_b, base_b + j * 16u * kPitch + k * 2u + 4u, kPitch,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i) {
+          part[i * kColBlocks + j] = coopMatMulAdd(low_a[i], high_b, part[i * kColBlocks + j]);
+          part[i * kColBlocks + j] = coopMatMulAdd(high_a[i], low_b, part[i * kColBlocks + j]);
+        }
+      }
+    }
+    [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i)
+      [[unroll]] for (uint j = 0u; j < kColBlocks; ++j) {
+        sum[i * kColBlocks + j] = sum[i * kColBlocks + j] + part[i * kColBlocks + j];
+        part[i * kColBlocks + j] = MatrixC(zero);
+      }
+  }
+  Floats c = advance(push.c, uint64_t(tile_m * kTile + warp_m * kWarpRows) * push.c_stride +
+                                tile_n * kTile + warp_n * kWarpCols);
+  [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i)
+    [[unroll]] for (uint j = 0u; j < kColBlocks; ++j) {
+      const uint at = i * 16u * push.c_stride + j * 16u;
+      MatrixC result = sum[i * kColBlocks + j] * push.alpha;
+      if ((push.flags & kGemmAdd) != 0u) {
+        MatrixC old;
+        coopMatLoad(old, c.at, at, push.c_stride, gl_CooperativeMatrixLayoutRowMajor);
+        result = old + result;
+      }
+      coopMatStore(result, c.at, at, push.c_stride, gl_CooperativeMatrixLayoutRowMajor);
+    }
+}
