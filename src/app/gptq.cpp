@@ -3,6 +3,7 @@
 
 #include "command.hpp"
 #include "cortiq/pipeline/jobs.hpp"
+#include "effort.hpp"
 #include "model_options.hpp"
 
 namespace cortiq::app {
@@ -12,6 +13,7 @@ struct Arguments {
   pipeline::GptqOptions options;
   SelectionArguments selection;
   CalibrationArguments calibration;
+  EffortArguments effort;
   std::string order = "group";
   std::string rung = "sim";
   std::string ladder = "fit";
@@ -61,7 +63,9 @@ void parse_order(const Arguments& arguments, pipeline::GptqOptions& options) {
   options.order = act                            ? gptq::Order::kAct
                   : arguments.order == "natural" ? gptq::Order::kNatural
                                                  : gptq::Order::kGroup;
-  options.rung = arguments.rung == "diag" ? gptq::Rung::kDiag : gptq::Rung::kSim;
+  options.rung = arguments.rung == "diag"  ? gptq::Rung::kDiag
+                 : arguments.rung == "all" ? gptq::Rung::kAll
+                                           : gptq::Rung::kSim;
   options.ladder =
       arguments.ladder == "converter" ? gptq::LadderFit::kConverter : gptq::LadderFit::kFit;
   if (act && arguments.given("--polish") && options.polish > 0) {
@@ -126,6 +130,7 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
     options.selection.skip_given = true;
   }
   check_numbers(options);
+  apply_effort(*arguments.command, arguments.effort, options);
   options.lambda = std::max(options.lambda, 0.0);
   for (const char* option : {"--output", "--hessians"}) {
     if (arguments.empty(option)) fail(ErrorKind::kUsage, "{}: expected the path of a file", option);
@@ -171,8 +176,8 @@ void add_sweep_options(CLI::App& command, Arguments& a) {
   command.add_option("--order", a.order, "Order of the columns: natural, group, act")
       ->check(CLI::IsMember({"natural", "group", "act"}));
   command.add_flag("--act-order", a.act_order, "The same as --order act");
-  command.add_option("--rung", a.rung, "Choice of a group's scale: diag or sim")
-      ->check(CLI::IsMember({"diag", "sim"}));
+  command.add_option("--rung", a.rung, "Choice of a group's scale: diag, sim, or all (sim on every rung)")
+      ->check(CLI::IsMember({"diag", "sim", "all"}));
   command.add_option("--ladder", a.ladder, "Placement of a row's scale ladder: converter or fit")
       ->check(CLI::IsMember({"converter", "fit"}));
   command
@@ -248,6 +253,7 @@ void add_gptq(CLI::App& app, const CommonOptions& common, Action& action) {
                       "q4tp or q2tp (2 bits for gate and up, 4 for the rest)");
   add_selection(*command, arguments->selection);
   add_calibration(*command, arguments->calibration);
+  add_effort_options(*command, arguments->effort, arguments->options.sequential);
   add_sweep_options(*command, *arguments);
   add_policy_options(*command, *arguments);
   command

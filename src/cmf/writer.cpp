@@ -84,6 +84,16 @@ void Writer::write_tensor(std::size_t index, ByteSpan payload) {
   s.written[index] = 1;
 }
 
+bool Writer::is_written(std::size_t index) const { return state_->written[index] != 0; }
+
+std::vector<std::byte> Writer::read_back(std::size_t index) const {
+  const State& s = *state_;
+  CORTIQ_ASSERT(is_written(index));
+  std::vector<std::byte> payload(static_cast<std::size_t>(s.tensors[index].nbytes));
+  s.file.read_at(s.placement.data_offset + s.placement.payload_offsets[index], payload);
+  return payload;
+}
+
 std::uint64_t Writer::finish(Header header) {
   State& s = *state_;
   const auto missing = std::find(s.written.begin(), s.written.end(), char{0});

@@ -23,7 +23,7 @@ class Search {
  public:
   Search(RungSearch kind, bool four_bit, const double* x, const SlabLadders& ladders,
          const GroupFactor& group, SimdLevel simd)
-      : simulated_(kind == RungSearch::kSimulated),
+      : simulated_(kind == RungSearch::kSimulated || kind == RungSearch::kSimulatedFull),
         four_bit_(four_bit),
         bottom_(four_bit ? 0 : 1),
         ladders_(ladders),
@@ -160,6 +160,7 @@ std::array<std::uint8_t, kSlabRows> choose_rungs(RungSearch kind, bool four_bit,
       search.try_window();
       break;
     case RungSearch::kFull:
+    case RungSearch::kSimulatedFull:
       search.try_every(1);
       break;
     case RungSearch::kSimulated:

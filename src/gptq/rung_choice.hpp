@@ -16,6 +16,7 @@ enum class RungSearch {
   kWindow,     ///< nominal-2..nominal+1, H_ii-weighted rounding error
   kFull,       ///< all rungs, H_ii-weighted rounding error
   kSimulated,  ///< exact in-group loss, every third rung, then the four neighbours of the best
+  kSimulatedFull,  ///< exact in-group loss, all rungs
 };
 
 /// Ladders of the rows of a slab.

@@ -9,6 +9,7 @@ namespace {
 
 RungSearch search_of(const SweepOptions& options) {
   if (options.rung == Rung::kSim) return RungSearch::kSimulated;
+  if (options.rung == Rung::kAll) return RungSearch::kSimulatedFull;
   const bool full = options.target == Target::kQ2tp && options.rule == Q2tpRule::kPlaced;
   return full ? RungSearch::kFull : RungSearch::kWindow;
 }

@@ -41,6 +41,23 @@ void gram_accumulate(ConstMatrixView<float> x, MatrixView<double> h, Pool& pool)
   }
 }
 
+void cross_accumulate(ConstMatrixView<float> x, ConstMatrixView<float> y, MatrixView<double> c,
+                      Pool& pool) {
+  CORTIQ_ASSERT(x.rows() == y.rows() && c.rows() == x.cols() && c.cols() == y.cols());
+  for (std::int64_t t = 0; t < x.rows(); t += kGramBlockTokens) {
+    multiply(Product<float, double>{.m = x.cols(),
+                                    .n = y.cols(),
+                                    .k = std::min(kGramBlockTokens, x.rows() - t),
+                                    .alpha = 1.0F,
+                                    .a = {x.row(t), x.stride(), false},
+                                    .b = {y.row(t), y.stride(), false},
+                                    .beta = 1.0F,
+                                    .c = c.data(),
+                                    .stride = c.stride()},
+             pool);
+  }
+}
+
 void mirror_upper(MatrixView<double> h, Pool& pool) {
   CORTIQ_ASSERT(h.rows() == h.cols());
   const std::int64_t tiles = (h.rows() + kMirrorTile - 1) / kMirrorTile;

@@ -8,6 +8,7 @@
 #include "batches.hpp"
 #include "cortiq/codec/decode.hpp"
 #include "cortiq/model/layer_runner.hpp"
+#include "cortiq/model/layer_stream.hpp"
 #include "cortiq/model/layer_weights.hpp"
 #include "experts.hpp"
 #include "row_ops.hpp"
@@ -28,11 +29,6 @@ std::int64_t most_tokens(const std::vector<Batch>& batches) {
   std::int64_t most = 0;
   for (const Batch& batch : batches) most = std::max(most, batch.tokens);
   return most;
-}
-
-std::int64_t window_of(const Windows& windows, std::int64_t token) {
-  const auto end = std::upper_bound(windows.offsets.begin(), windows.offsets.end(), token);
-  return end - windows.offsets.begin() - 1;
 }
 
 void check_ids(const Windows& windows, std::int64_t vocab, const std::string& where) {
@@ -105,11 +101,7 @@ struct Forward::LayerJob {
 
   /// @param bad  row behind first_token that is not finite
   void check(std::int64_t first_token, std::optional<std::int64_t> bad) const {
-    if (!bad) return;
-    fail(ErrorKind::kNumeric,
-         "{}: hidden state behind layer {} is not finite in window {}; the weights of this layer "
-         "are damaged or overflow 32-bit floats",
-         s.source.path().string(), layer, window_of(windows, first_token + *bad));
+    if (bad) fail_state_not_finite(s.source, windows, layer, first_token + *bad);
   }
 
   void run_dense(const std::vector<Batch>& batches, LayerRunner& runner,

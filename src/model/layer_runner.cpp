@@ -138,9 +138,11 @@ ConstMatrixView<float> LayerRunner::mix() {
   return s.mixed();
 }
 
-void LayerRunner::add_mixer(MatrixView<float> states) {
+void LayerRunner::add_mixer(MatrixView<float> states) { add_mixer(states, state_->mixed()); }
+
+void LayerRunner::add_mixer(MatrixView<float> states, ConstMatrixView<float> mixed) {
   State& s = *state_;
-  apply(s.weights.mix_out, s.mixed(), s.branch(), s.pool);
+  apply(s.weights.mix_out, mixed, s.branch(), s.pool);
   // A value that is not finite stays in the stream, so add_mlp reports it.
   static_cast<void>(s.join(states, s.arch.sandwich_norms
                                        ? std::span<const float>(s.weights.post_attention_norm)
@@ -165,8 +167,13 @@ ConstMatrixView<float> LayerRunner::activate() {
 }
 
 std::optional<std::int64_t> LayerRunner::add_mlp(MatrixView<float> states) {
+  return add_mlp(states, state_->gate());
+}
+
+std::optional<std::int64_t> LayerRunner::add_mlp(MatrixView<float> states,
+                                                 ConstMatrixView<float> activated) {
   State& s = *state_;
-  apply(s.weights.down, s.gate(), s.branch(), s.pool);
+  apply(s.weights.down, activated, s.branch(), s.pool);
   return s.join(states, s.weights.post_mlp_norm);
 }
 

@@ -137,6 +137,11 @@ class Loader {
 
 }  // namespace
 
+void reload_stack(const cmf::Source& source, LinearStack& stack, Pool& pool) {
+  for (std::size_t i = 0; i < stack.parts.size(); ++i)
+    decode_tensor(source, stack.parts[i].name, stack.part(i), pool);
+}
+
 std::vector<float> load_vector(const cmf::Source& source, std::string_view name, float offset) {
   const std::size_t index = index_of(source, name);
   const cmf::TensorInfo& info = source.tensors()[index];

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::int64_t kGrainRows = 16;
 
-/// to += scale * from, upper triangle.
+}  // namespace
+
 void add_scaled(const calib::Hessian& from, double scale, calib::Hessian& to, Pool& pool) {
   const ConstMatrixView<double> x = from.view();
   const MatrixView<double> y = to.view();
@@ -20,8 +21,6 @@ void add_scaled(const calib::Hessian& from, double scale, calib::Hessian& to, Po
   for (std::size_t i = 0; i < from.sum_squares.size(); ++i)
     to.sum_squares[i] += scale * from.sum_squares[i];
 }
-
-}  // namespace
 
 void ExpertPriors::build(const std::vector<GroupPlan>& groups, std::size_t first, std::size_t last,
                          const Count& count, const Read& read, Pool& pool) {

@@ -15,6 +15,9 @@
 
 namespace cortiq::pipeline {
 
+/// to += scale * from: upper triangle and sums of squares; the row count stays.
+void add_scaled(const calib::Hessian& from, double scale, calib::Hessian& to, Pool& pool);
+
 class ExpertPriors {
  public:
   /// @param min_rows  experts with fewer rows get the prior

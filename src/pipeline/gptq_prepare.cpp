@@ -5,6 +5,7 @@
 #include "cortiq/support/file.hpp"
 #include "cortiq/support/memory.hpp"
 #include "gptq_run.hpp"
+#include "sequential_plan.hpp"
 
 namespace cortiq::pipeline {
 namespace fs = std::filesystem;
@@ -47,6 +48,7 @@ GptqRun::GptqRun(const GptqOptions& options, Context& context)
     : options_(options), context_(context) {}
 
 void GptqRun::prepare() {
+  static_cast<void>(runs_sequentially(options_));  // refuses before any file is read
   if (!options_.calibration.sources.empty()) calib::check_sources(options_.calibration.sources);
   open_models();
   check_paths();
@@ -78,6 +80,7 @@ void GptqRun::prepare() {
   check_missing();
   plan_priors();
   plan_.keeps_damped = options_.polish > 0;
+  plan_.sequential = runs_sequentially(options_);
   plan_memory(plan_, *source_, forward_.get(), input_ ? input_->corpus.windows.tokens() : 0,
               options_.calibration, context_.pool.threads());
   log_plan();
@@ -251,6 +254,7 @@ void GptqRun::log_plan() {
   context_.log.info("plan: GPTQ ({}) of {} matrices that share {} inputs; {} without a Hessian",
                     report_.codec, candidates, plan_.groups.size(), plan_.ungrouped.size());
   for (const std::string& line : plan_lines(plan_, *source_)) context_.log.info("{}", line);
+  for (const std::string& line : recipe_lines(options_)) context_.log.info("{}", line);
   const MemoryPlan& memory = plan_.memory;
   const auto mb = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
   context_.log.info(

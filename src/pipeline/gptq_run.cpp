@@ -64,6 +64,8 @@ RunReport GptqRun::execute() {
   time_phase("copy and round", seconds_since(start));
   if (cache_) {
     solve_from_cache(job);
+  } else if (plan_.sequential) {
+    solve_sequentially(job);
   } else {
     solve_by_layers(job);
   }
@@ -107,13 +109,7 @@ void GptqRun::solve_by_layers(TensorJob& job) {
   }
   std::int64_t last = -1;
   for (const GroupPlan& group : plan_.groups) last = std::max(last, group.layer);
-  if (plan_.memory.spill_hidden) {
-    model::ForwardOptions options;
-    options.spill_folder = options_.calibration.spill_folder
-                               ? *options_.calibration.spill_folder
-                               : std::filesystem::absolute(output_).parent_path();
-    forward_ = std::make_unique<model::Forward>(forward_source(), context_.pool, options);
-  }
+  if (plan_.memory.spill_hidden) open_spilling_forward();
   const model::Windows& windows = input_->corpus.windows;
   const auto start = Clock::now();
   model::HiddenStates states = forward_->embed(windows);
@@ -121,6 +117,17 @@ void GptqRun::solve_by_layers(TensorJob& job) {
   for (std::int64_t layer = 0; layer <= last; ++layer)
     run_one_layer(job, layer, states, cache.get());
   if (cache) cache->commit(cache_identity(*input_, model_hash_));
+}
+
+std::filesystem::path GptqRun::spill_folder() const {
+  return options_.calibration.spill_folder ? *options_.calibration.spill_folder
+                                           : std::filesystem::absolute(output_).parent_path();
+}
+
+void GptqRun::open_spilling_forward() {
+  model::ForwardOptions options;
+  options.spill_folder = spill_folder();
+  forward_ = std::make_unique<model::Forward>(forward_source(), context_.pool, options);
 }
 
 std::vector<GroupPlan> GptqRun::groups_of_layer(std::int64_t layer) const {
@@ -204,19 +211,24 @@ void GptqRun::miss_group(TensorJob& job, const GroupPlan& group, std::int64_t ro
 }
 
 void GptqRun::solve_one(TensorJob& job, const GroupPlan& group, calib::Hessian& hessian) {
-  const std::string& lead = source_->tensors()[group.tensors.front()].name;
   const std::int64_t prior = priors_.apply(group, hessian, context_.pool);
   if (prior == 0 && (hessian.count == 0 || priors_.starved(group, hessian.count))) {
     miss_group(job, group, hessian.count);
     return;
   }
+  solve_ready(job, group, hessian, {prior, nullptr});
+}
+
+void GptqRun::solve_ready(TensorJob& job, const GroupPlan& group, const calib::Hessian& hessian,
+                          const Ready& ready) {
+  const std::string& lead = source_->tensors()[group.tensors.front()].name;
   const calib::HessianHealth health = with_context(
       "tensor " + lead + ": Hessian", [&] { return calib::check_hessian(hessian, context_.pool); });
   solve_group(job, *backend_,
               {options_.lambda, options_.order, options_.rung, options_.ladder, options_.polish,
-               options_.q2tp_debias, options_.q4tp_debias},
+               options_.q2tp_debias, options_.q4tp_debias, ready.targets},
               group, hessian);
-  for (const std::size_t index : group.tensors) report_.tensors[index].prior_rows = prior;
+  for (const std::size_t index : group.tensors) report_.tensors[index].prior_rows = ready.prior_rows;
   const TensorReport& report = report_.tensors[group.tensors.front()];
   if (report.identity) {
     add_warning(fmt::format(

@@ -37,6 +37,10 @@ class GptqRun {
 
   void solve_from_cache(TensorJob& job);
   void solve_by_layers(TensorJob& job);
+  void solve_sequentially(TensorJob& job);
+  /// Hidden states of the forward go to a file.
+  void open_spilling_forward();
+  [[nodiscard]] std::filesystem::path spill_folder() const;
   void run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenStates& states,
                      calib::HessianCacheWriter* cache);
   void solve_captured(TensorJob& job, calib::Capture& capture, const std::vector<GroupPlan>& groups,
@@ -49,6 +53,12 @@ class GptqRun {
     return calib_source_ ? *calib_source_ : *source_;
   }
   void solve_one(TensorJob& job, const GroupPlan& group, calib::Hessian& hessian);
+  struct Ready {
+    std::int64_t prior_rows = 0;                          ///< that are part of the Hessian
+    const std::vector<DecodedTensor>* targets = nullptr;  ///< null: the tensors' own weights
+  };
+  void solve_ready(TensorJob& job, const GroupPlan& group, const calib::Hessian& hessian,
+                   const Ready& ready);
   void miss_group(TensorJob& job, const GroupPlan& group, std::int64_t rows);
   void plan_priors();
   [[nodiscard]] std::vector<GroupPlan> groups_of_layer(std::int64_t layer) const;

@@ -7,6 +7,7 @@
 
 #include "cortiq/pipeline/model_source.hpp"
 #include "cortiq/support/memory.hpp"
+#include "sequential_plan.hpp"
 
 namespace cortiq::pipeline {
 namespace {
@@ -185,6 +186,7 @@ void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* fo
     memory.hidden_states = static_cast<std::uint64_t>(tokens * forward->arch().hidden) * 4;
     memory.layer_weights = forward->layer_memory_bytes();
   }
+  if (plan.sequential) set_sequential_needs(plan, source, *forward, tokens);
   const auto available = available_memory_bytes();
   if (options.memory_gb) {
     memory.budget = static_cast<std::uint64_t>(*options.memory_gb * 1e9);
@@ -200,7 +202,7 @@ void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* fo
          gb(memory.total()), gb(memory.layer_weights), gb(memory.hessians), gb(memory.solve),
          gb(memory.budget));
   }
-  for (std::int64_t groups = threads; groups > 1; --groups) {
+  for (std::int64_t groups = plan.sequential ? 1 : threads; groups > 1; --groups) {
     MemoryPlan wider = memory;
     wider.groups_at_once = groups;
     wider.solve = most_at_once(needs, groups);

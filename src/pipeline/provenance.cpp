@@ -1,5 +1,6 @@
 // What the output says about how it was made (cli.md section 4.1).
 #include "gptq_run.hpp"
+#include "sequential_plan.hpp"
 
 namespace cortiq::pipeline {
 namespace {
@@ -16,6 +17,18 @@ const char* order_name(gptq::Order order) {
       break;
   }
   return "group";
+}
+
+const char* rung_name(gptq::Rung rung) {
+  switch (rung) {
+    case gptq::Rung::kDiag:
+      return "diag";
+    case gptq::Rung::kAll:
+      return "all";
+    case gptq::Rung::kSim:
+      break;
+  }
+  return "sim";
 }
 
 const char* rule_name(gptq::Q2tpRule rule) {
@@ -50,7 +63,7 @@ cmf::Json options_json(const GptqOptions& options) {
   json["lambda"] = options.lambda;
   json["order"] = order_name(options.order);
   if (options.order != gptq::Order::kAct) {
-    json["rung"] = options.rung == gptq::Rung::kSim ? "sim" : "diag";
+    json["rung"] = rung_name(options.rung);
     json["ladder"] = options.ladder == gptq::LadderFit::kFit ? "fit" : "converter";
     json["polish"] = options.polish;
   }
@@ -75,6 +88,7 @@ cmf::Json options_json(const GptqOptions& options) {
   if (options.calibration.calib_model)
     json["calib_model"] = options.calibration.calib_model->filename().string();
   json["sanitize"] = options.sanitize;
+  add_recipe(json, options);
   return json;
 }
 
@@ -116,7 +130,8 @@ void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const 
   gptq["lambda_raised"] = raised;
   gptq["device"] = "cpu";
   gptq["precision"] = "f64";
-  for (const char* key : {"order", "rung", "ladder", "polish", "min_rows", "moe_prior"}) {
+  for (const char* key : {"order", "rung", "ladder", "polish", "min_rows", "moe_prior", "effort",
+                          "sequential", "seq_alpha", "seq_rho"}) {
     if (report.options.contains(key)) gptq[key] = report.options[key];
   }
   json["provenance"]["gptq"] = as_utf8(gptq);

@@ -138,7 +138,11 @@ void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& se
         const std::size_t index = group.tensors[static_cast<std::size_t>(member)];
         const cmf::TensorInfo& info = job.source.tensors()[index];
         const TensorChoice& choice = job.plan.choices[index];
-        const DecodedTensor weights = candidate_weights(job, index);
+        DecodedTensor own;
+        if (settings.targets == nullptr) own = candidate_weights(job, index);
+        const DecodedTensor& weights =
+            settings.targets == nullptr ? own
+                                        : (*settings.targets)[static_cast<std::size_t>(member)];
         gptq::SweepOptions sweep;
         sweep.target =
             choice.codec == codec::Codec::kQ2tp ? gptq::Target::kQ2tp : gptq::Target::kQ4tp;

@@ -48,6 +48,8 @@ struct GroupSettings {
   int polish = 0;
   bool q2tp_debias = true;
   bool q4tp_debias = false;
+  /// What the tensors are quantized towards, one per tensor of the group; null: their own weights.
+  const std::vector<DecodedTensor>* targets = nullptr;
 };
 void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& settings,
                  const GroupPlan& group, const calib::Hessian& hessian);

@@ -42,6 +42,9 @@ class Writer {
   [[nodiscard]] const std::vector<PlannedTensor>& tensors() const noexcept;
   /// Writes payload `index` (size must equal the plan) and computes its hash. Thread safe.
   void write_tensor(std::size_t index, ByteSpan payload);
+  [[nodiscard]] bool is_written(std::size_t index) const;
+  /// Payload `index` as it lies in the unfinished file; it must have been written.
+  [[nodiscard]] std::vector<std::byte> read_back(std::size_t index) const;
   /// Leaves OUT.partial in place when the Writer is destroyed without finish().
   void keep_partial() noexcept;
   /// Recomputes section_hashes and required_features from `header`, drops `segments` and `shard`, writes header and

@@ -12,6 +12,10 @@ namespace cortiq::linalg {
 void gram_accumulate(ConstMatrixView<float> x, MatrixView<double> h, Pool& pool);
 inline constexpr std::int64_t kGramBlockTokens = 256;
 
+/// Adds X^T Y to c. x [tokens, m] f32, y [tokens, n] f32, c [m, n] f64; sums as in gram_accumulate.
+/// Cost 2*tokens*m*n flops. Same bits for every Pool size.
+void cross_accumulate(ConstMatrixView<float> x, ConstMatrixView<float> y, MatrixView<double> c, Pool& pool);
+
 /// Copies the upper triangle to the lower.
 void mirror_upper(MatrixView<double> h, Pool& pool);
 

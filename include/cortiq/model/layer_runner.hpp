@@ -51,14 +51,19 @@ class LayerRunner {
   [[nodiscard]] ConstMatrixView<float> attention_input(ConstMatrixView<float> states);
   /// Mixer output in front of its projection [rows, mixer_width]; valid until begin.
   [[nodiscard]] ConstMatrixView<float> mix();
-  /// states += projected mixer output.
+  /// states += projected mixer output; the second form takes what mix() gave from the caller, who
+  /// kept it.
   void add_mixer(MatrixView<float> states);
+  void add_mixer(MatrixView<float> states, ConstMatrixView<float> mixed);
   /// Normed hidden states, input of gate and up [rows, hidden]; valid until begin.
   [[nodiscard]] ConstMatrixView<float> mlp_input(ConstMatrixView<float> states);
   /// act(gate)*up [rows, width]; valid until begin.
   [[nodiscard]] ConstMatrixView<float> activate();
   /// states += down projection. Returns the first row that is then not finite, if any.
+  /// The second form takes what activate() gave from the caller, who kept it.
   [[nodiscard]] std::optional<std::int64_t> add_mlp(MatrixView<float> states);
+  [[nodiscard]] std::optional<std::int64_t> add_mlp(MatrixView<float> states,
+                                                    ConstMatrixView<float> activated);
 
  private:
   struct State;

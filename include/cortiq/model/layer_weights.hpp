@@ -76,6 +76,9 @@ struct ExpertWeights {
 void load_expert(const cmf::Source& source, std::int64_t layer, std::int64_t expert,
                  ExpertWeights& out, Pool& pool);
 
+/// Decodes every matrix of the stack again, from a source whose tensors have changed.
+void reload_stack(const cmf::Source& source, LinearStack& stack, Pool& pool);
+
 /// A vector tensor (norm, bias) as f32, `offset` added to every value.
 [[nodiscard]] std::vector<float> load_vector(const cmf::Source& source, std::string_view name,
                                              float offset);

@@ -27,6 +27,20 @@ struct CalibrationOptions {
   std::optional<double> memory_gb;  ///< budget; default 85 % of what is available
 };
 
+/// A recipe; options given one by one replace its parts (docs/quality.md).
+enum class Effort {
+  kFast,     ///< one-shot, no polish
+  kDefault,  ///< two polish passes; sequential for the q2tp profile
+  kHigh,     ///< sequential, four polish passes, all rungs, 131072 tokens
+};
+
+/// Sequential calibration with a corrected target (docs/quality.md section 5).
+struct SequentialOptions {
+  std::optional<bool> wanted;  ///< not given: by codec and effort
+  double alpha = 0.75;         ///< strength of the correction; 0 = quantized inputs only
+  double rho = 0.01;           ///< ridge of its solution, in units of mean(diag H)
+};
+
 struct GptqOptions {
   std::filesystem::path input;
   std::filesystem::path output;  ///< empty: derived from input and codec
@@ -44,6 +58,8 @@ struct GptqOptions {
   gptq::Order order = gptq::Order::kGroup;
   gptq::Rung rung = gptq::Rung::kSim;
   gptq::LadderFit ladder = gptq::LadderFit::kFit;
+  Effort effort = Effort::kDefault;
+  SequentialOptions sequential;
   int polish = 2;  ///< passes of coordinate descent after the sweep
   bool q2tp_debias = true;
   bool q4tp_debias = false;
@@ -53,6 +69,10 @@ struct GptqOptions {
   std::optional<std::filesystem::path>
       perplexity_text;  ///< --ppl: judge input and output on this text
 };
+
+/// As asked for; else with high effort, and with default effort for the q2tp profile where no
+/// Hessian cache is named. Error{kUsage} for sequential calibration together with a cache.
+[[nodiscard]] bool runs_sequentially(const GptqOptions& options);
 
 struct QuantizeOptions {
   std::filesystem::path input;

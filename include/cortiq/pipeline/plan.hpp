@@ -41,6 +41,7 @@ struct MemoryPlan {
 };
 
 struct Plan {
+  bool sequential = false;                 ///< both streams, one input at a time
   bool keeps_damped = false;               ///< folds keep the damped H for the polish
   std::vector<TensorChoice> choices;       ///< per tensor of the source
   std::vector<cmf::PlannedTensor> output;  ///< same order
