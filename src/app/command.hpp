@@ -48,6 +48,7 @@ void add_inspect(CLI::App& app, const CommonOptions& common, Action& action);
 void add_verify(CLI::App& app, const CommonOptions& common, Action& action);
 void add_ppl(CLI::App& app, const CommonOptions& common, Action& action);
 void add_kld(CLI::App& app, const CommonOptions& common, Action& action);
+void add_compare(CLI::App& app, const CommonOptions& common, Action& action);
 void add_hessians(CLI::App& app, const CommonOptions& common, Action& action);
 void add_devices(CLI::App& app, const CommonOptions& common, Action& action);
 

@@ -158,6 +158,7 @@ int run(int argc, char** argv) {
   add_verify(app, common, action);
   add_ppl(app, common, action);
   add_kld(app, common, action);
+  add_compare(app, common, action);
   add_hessians(app, common, action);
   add_devices(app, common, action);
   const int parsed = run_checked(common, [&] {
