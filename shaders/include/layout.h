@@ -106,6 +106,152 @@ struct FactorPush {
   CORTIQ_F32 scale;
 };
 
+// Specialization constants of the ladder kernels: the rule that places a row's ladder.
+CORTIQ_CONST kLadderQ4tp = 0;    // largest magnitude / 7
+CORTIQ_CONST kLadderPlaced = 1;  // q2tp, the best of 31 scales a group, four tops
+CORTIQ_CONST kLadderCortiq = 2;  // q2tp, largest magnitude / 1.5, four tops
+
+// Ladders of rows; see shaders/sweep/row_ladder.comp.
+struct LadderPush {
+  CORTIQ_POINTER(Vec4s) weights;   // [rows][n] natural order
+  CORTIQ_POINTER(Vec4s) live;      // [n] 1 or 0
+  CORTIQ_POINTER(Vec4s) hw;        // [n] weights of the error; kLadderPlaced only
+  CORTIQ_POINTER(Uints) params;    // [rows] out: f16 lo | f16 step << 16
+  CORTIQ_POINTER(Uints) rungs;     // [rows][n/32] out where asked for
+  CORTIQ_U32 groups;               // n / 32
+  CORTIQ_U32 rows;
+};
+
+// The second ladder of a row; see shaders/sweep/ladder_refit.comp.
+struct RefitPush {
+  CORTIQ_POINTER(Uints) wide;      // [rows] params of the first pass
+  CORTIQ_POINTER(Uints) rungs;     // [rows][groups] that it used
+  CORTIQ_POINTER(Uints) params;    // [rows] out; may be `wide`
+  CORTIQ_U32 groups;
+  CORTIQ_U32 rows;
+};
+
+// Params -> 32 scales; see shaders/sweep/ladder_table.comp.
+struct TablePush {
+  CORTIQ_POINTER(Uints) params;    // [rows]
+  CORTIQ_POINTER(Floats) table;    // [rows][32] out
+  CORTIQ_U32 rows;
+};
+
+// Shifted ladders; see shaders/sweep/ladder_debias.comp.
+struct DebiasPush {
+  CORTIQ_POINTER(Uints) before;    // [rows] params
+  CORTIQ_POINTER(Floats) numerator;    // [rows]
+  CORTIQ_POINTER(Floats) denominator;  // [rows]
+  CORTIQ_POINTER(Uints) params;    // [rows] out; may be `before`
+  CORTIQ_U32 rows;
+};
+
+// The payload of one tensor of a stack; see shaders/sweep/codes_pack.comp. Addresses start at the tensor's first row.
+struct PackPush {
+  CORTIQ_POINTER(Uvec4s) codes;    // [rows][groups] nibbles by elimination position
+  CORTIQ_POINTER(Uints) rungs;     // [rows][groups]
+  CORTIQ_POINTER(Uints) params;    // [rows]
+  CORTIQ_POINTER(Uints) position;  // [32 * groups] channel -> elimination position
+  CORTIQ_POINTER(Uints) payload;   // out
+  CORTIQ_POINTER(Uints) zero_groups;   // [1] number of all-zero groups is added
+  CORTIQ_U32 groups;
+  CORTIQ_U32 rows;
+  CORTIQ_U32 rung_row_bytes;
+  CORTIQ_U32 rung_words;           // of the rung plane, rounded up
+};
+
+// Kernels of the sweep. Rows of a stack of tensors; positions are those of the elimination order.
+// codes [rows][groups]: nibble t of the vector of position group a is the code of position 32a+t (level + 8, or 0..3).
+// rungs [rows][groups] by natural group. table [rows][32]: scales of the rungs.
+
+// Working weights: elimination order, dead channels zero, columns padded with zeros.
+struct GatherPush {
+  CORTIQ_POINTER(Floats) weights;  // [rows, n] natural
+  CORTIQ_POINTER(Uints) channel;   // [n] position -> channel, bit 31 = dead
+  CORTIQ_POINTER(Floats) out_matrix;  // [padded rows, size] f32; or, for the operand kernel, unused
+  CORTIQ_POINTER(Uvec4s) out_lines;   // operand lines, chunks of positions
+  CORTIQ_POINTER(Uvec4s) codes;    // kGatherError only
+  CORTIQ_POINTER(Uints) rungs;
+  CORTIQ_POINTER(Floats) table;
+  CORTIQ_U32 rows;
+  CORTIQ_U32 padded_rows;
+  CORTIQ_U32 n;
+  CORTIQ_U32 size;
+  CORTIQ_F32 scale;                // of the split
+  CORTIQ_U32 reserved;
+};
+
+// One block of at most 256 columns.
+struct SweepPush {
+  CORTIQ_POINTER(Floats) w;        // [padded rows, size] working weights, first column of the block
+  CORTIQ_POINTER(Floats) band;     // [256,256] diagonal block of U'
+  CORTIQ_POINTER(Floats) table;
+  CORTIQ_POINTER(Uints) params;    // [rows] f16 lo | f16 step << 16
+  CORTIQ_POINTER(Floats) diagonal; // [n] H_ii / base by position, at the block's first column
+  CORTIQ_POINTER(Uints) channel;   // at the block's first column
+  CORTIQ_POINTER(Uints) rungs;
+  CORTIQ_POINTER(Uvec4s) codes;    // [rows][groups], at the block's first group
+  CORTIQ_POINTER(Uvec4s) errors;   // operand lines [8 chunks][padded rows] of e'
+  CORTIQ_POINTER(Floats) loss;     // [rows] += sum of e'^2
+  CORTIQ_POINTER(Uints) status;    // [0]: residuals that are not finite or leave the split's range
+  CORTIQ_U32 rows;
+  CORTIQ_U32 padded_rows;
+  CORTIQ_U32 size;
+  CORTIQ_U32 groups;               // n / 32
+  CORTIQ_U32 columns;              // of this block
+  CORTIQ_F32 scale;                // of the split of e'
+};
+
+// The same for coordinate descent: G in place of W, H_d in place of U.
+struct PolishPush {
+  CORTIQ_POINTER(Floats) gradient; // [padded rows, size] (Q - W) H_d, first column of the block
+  CORTIQ_POINTER(Floats) band;     // [256,256] diagonal block of H_d / base
+  CORTIQ_POINTER(Floats) table;
+  CORTIQ_POINTER(Uints) channel;
+  CORTIQ_POINTER(Uints) rungs;
+  CORTIQ_POINTER(Uvec4s) codes;
+  CORTIQ_POINTER(Uvec4s) changes;  // operand lines [8 chunks][padded rows] of q_new - q_old
+  CORTIQ_POINTER(Floats) loss;     // [rows] += change of the loss
+  CORTIQ_U32 rows;
+  CORTIQ_U32 padded_rows;
+  CORTIQ_U32 size;
+  CORTIQ_U32 groups;
+  CORTIQ_U32 columns;
+  CORTIQ_F32 scale;
+};
+
+// Sums over a row: see shaders/sweep/row_sums.comp.
+struct RowSumsPush {
+  CORTIQ_POINTER(Floats) weights;  // [rows, n] natural
+  CORTIQ_POINTER(Floats) product;  // [padded rows, size] W H_d / base; 0 = none
+  CORTIQ_POINTER(Uints) channel;
+  CORTIQ_POINTER(Floats) inverse;  // [n] 1 / D' by position
+  CORTIQ_POINTER(Uvec4s) codes;
+  CORTIQ_POINTER(Uints) rungs;
+  CORTIQ_POINTER(Floats) table;
+  CORTIQ_POINTER(Floats) sums;     // [rows][4]: sum of squared live errors, damped dead errors, num, den
+  CORTIQ_U32 rows;
+  CORTIQ_U32 n;
+  CORTIQ_U32 size;
+  CORTIQ_F32 lambda;
+};
+
+// H_d / base as operand lines and as diagonal blocks; see shaders/sweep/hessian_operand.comp.
+struct OperandPush {
+  CORTIQ_POINTER(Floats) h;        // packed upper triangle
+  CORTIQ_POINTER(Uints) channel;   // [n] position -> channel
+  CORTIQ_POINTER(Floats) inverse;  // [n] 1 / D' by position
+  CORTIQ_POINTER(Uvec4s) out_lines;
+  CORTIQ_POINTER(Floats) band;
+  CORTIQ_U32 n;
+  CORTIQ_U32 size;
+  CORTIQ_U32 block;
+  CORTIQ_U32 tiles;
+  CORTIQ_F32 base_inverse;
+  CORTIQ_F32 scale;
+};
+
 #ifdef __cplusplus
 }  // namespace cortiq::device::layout
 #endif
