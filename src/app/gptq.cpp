@@ -5,6 +5,7 @@
 #include "cortiq/pipeline/jobs.hpp"
 #include "effort.hpp"
 #include "model_options.hpp"
+#include "one_bit_options.hpp"
 
 namespace cortiq::app {
 namespace {
@@ -13,6 +14,7 @@ struct Arguments {
   pipeline::GptqOptions options;
   SelectionArguments selection;
   CalibrationArguments calibration;
+  OneBitArguments one_bit;
   EffortArguments effort;
   std::string order = "group";
   std::string rung = "sim";
@@ -113,9 +115,9 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
   options.selection = parse_selection(arguments.selection);
   options.selection.include = arguments.options.selection.include;
   const codec::Codec profile = options.selection.profile;
-  if (profile != codec::Codec::kQ4tp && profile != codec::Codec::kQ2tp) {
+  if (!pipeline::gptq_target(profile)) {
     fail(ErrorKind::kUsage,
-         "--codec {}: gptq writes q4tp or q2tp; `cortiq-quant quantize --codec {}` rounds to it "
+         "--codec {}: gptq writes q4tp, q2tp, q1s or q1t; `cortiq-quant quantize --codec {}` rounds to it "
          "without "
          "calibration",
          arguments.selection.codec, arguments.selection.codec);
@@ -125,6 +127,7 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
   options.calibration.calib_model = arguments.options.calibration.calib_model;
   parse_order(arguments, options);
   parse_q2tp(arguments, options);
+  apply_one_bit(*arguments.command, arguments.one_bit, options);
   if (arguments.given("--skip")) {
     options.selection.skip = split_commas(arguments.skip);
     options.selection.skip_given = true;
@@ -240,7 +243,7 @@ void add_policy_options(CLI::App& command, Arguments& a) {
 }  // namespace
 
 void add_gptq(CLI::App& app, const CommonOptions& common, Action& action) {
-  CLI::App* command = app.add_subcommand("gptq", "Quantize a model with GPTQ to q4tp or q2tp");
+  CLI::App* command = app.add_subcommand("gptq", "Quantize a model with GPTQ to q4tp, q2tp, q1s or q1t");
   const auto arguments = std::make_shared<Arguments>();
   arguments->command = command;
   command
@@ -250,11 +253,13 @@ void add_gptq(CLI::App& app, const CommonOptions& common, Action& action) {
   command->add_option("--output", arguments->options.output,
                       "Output file (default: INPUT-CODEC.cmf)");
   command->add_option("--codec", arguments->selection.codec,
-                      "q4tp or q2tp (2 bits for gate and up, 4 for the rest)");
+                      "q4tp, q2tp (2 bits for gate and up, 4 for the rest), q1s (signs) or q1t "
+                      "(ternary)");
   add_selection(*command, arguments->selection);
   add_calibration(*command, arguments->calibration);
   add_effort_options(*command, arguments->effort, arguments->options.sequential);
   add_sweep_options(*command, *arguments);
+  add_one_bit_options(*command, arguments->one_bit);
   add_policy_options(*command, *arguments);
   command
       ->add_option("--report", arguments->options.reports,

@@ -79,7 +79,7 @@ void OneBitChunk::sweep_row(std::int64_t r, std::int64_t begin, std::int64_t end
   for (std::int64_t position = begin; position < end; position += kGroupCols) {
     const OneBitGroup g = group(r, position, x + position);
     const OneBitLevels levels =
-        plan_.options.rung == Rung::kSim ? simulated_levels(g) : closed_form_levels(g);
+        plan_.options.rung == Rung::kDiag ? closed_form_levels(g) : simulated_levels(g);
     double* error = residual_.data() + r * kBlockCols + (position - begin);
     round_group(g, levels, codes_.data() + place(r, position), error);
     scales_[scale_place(r, position)] = levels.scale;

@@ -1,6 +1,6 @@
 // one_bit_chunk.hpp: the sweep of q1s and q1t over one chunk of rows. Works as the sweep of the
-// ladder codecs does (chunk_sweep.hpp), with a free half scale per group instead of a ladder, and an
-// overlay that takes its places out of the rounding. Rows are independent; columns stand in
+// ladder codecs does (chunk_sweep.hpp), with a free half scale per group instead of a ladder, and
+// an overlay that takes its places out of the rounding. Rows are independent; columns stand in
 // elimination order. Memory: 18 n bytes a row; cost rows*n^2 flops, and 2 n a weight for each pass
 // of the polish and as many before it.
 #pragma once

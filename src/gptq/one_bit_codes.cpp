@@ -131,7 +131,7 @@ void check_one_bit_shape(Target target, std::int64_t rows, std::int64_t cols) {
     fail(ErrorKind::kUnsupported, "q1t: {} columns, at most {} are possible; use another codec",
          cols, kMostQ1tCols);
   }
-  constexpr auto kMostWeights = static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max());
+  constexpr std::int64_t kMostWeights = std::numeric_limits<std::uint32_t>::max();
   if (target == Target::kQ1s && cols > 0 && rows > kMostWeights / cols) {
     fail(ErrorKind::kUnsupported,
          "q1s: a matrix of {} x {} has more weights than its 32-bit indices reach; use another "

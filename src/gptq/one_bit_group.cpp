@@ -101,7 +101,8 @@ OneBitLevels simulated_levels(const OneBitGroup& group) {
   std::array<Lanes, kGroupCols> x;
   for (int j = 0; j < kGroupCols; ++j) x[at(j)].fill(group.x[j]);
   for (int j = 0; j < kGroupCols; ++j) simulate_column(group, j, scales, thresholds, x, loss);
-  const auto best = static_cast<std::size_t>(std::min_element(loss.begin(), loss.end()) - loss.begin());
+  const auto least = std::min_element(loss.begin(), loss.end());
+  const auto best = static_cast<std::size_t>(least - loss.begin());
   return {scales[best], thresholds[best]};
 }
 

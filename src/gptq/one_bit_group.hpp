@@ -1,5 +1,5 @@
-// one_bit_group.hpp: one group of 32 columns of one row of q1s or q1t while the sweep passes over it:
-// choice of its scale, rounding with feedback inside the group. f64.
+// one_bit_group.hpp: one group of 32 columns of one row of q1s or q1t while the sweep passes over
+// it: choice of its scale, rounding with feedback inside the group. f64.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ struct OneBitGroup {
   bool ternary = false;
 };
 
-/// Closed form: mean magnitude for q1s; for q1t the better of the two rules of gptq.md 8.2 under the
-/// weights 1/U_jj^2.
+/// Closed form: mean magnitude for q1s; for q1t the better of the two rules of gptq.md 8.2 under
+/// the weights 1/U_jj^2.
 [[nodiscard]] OneBitLevels closed_form_levels(const OneBitGroup& group);
 /// The scale of the least loss inside the group, of 20 multiples of the mean magnitude, each with
 /// its feedback.

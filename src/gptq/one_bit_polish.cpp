@@ -1,5 +1,5 @@
-// one_bit_polish.cpp: coordinate descent after the sweep of q1s and q1t (docs/quality.md, "polish"),
-// with scales and overlay values as further coordinates. G = (Q - W) H_d is kept up to date as in
+// one_bit_polish.cpp: coordinate descent after the sweep of q1s and q1t (docs/quality.md,
+// "polish"), with scales and overlay values as further coordinates. G = (Q - W) H_d is kept up to date as in
 // chunk_polish.cpp.
 #include <algorithm>
 #include <array>

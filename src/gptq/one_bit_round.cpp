@@ -103,8 +103,9 @@ void round_row(const float* w, std::span<const double> weights, Target target, b
   for (std::int64_t g = 0; g < group_count; ++g) {
     const std::int64_t first = g * kGroupCols;
     const Group group{w + first, weights.data() + first, masked.data() + first};
-    const Levels levels = target == Target::kQ1s ? Levels{codec::f16_scale(mean_magnitude(group)), 0}
-                                                 : ternary_levels(group);
+    const Levels levels = target == Target::kQ1s
+                              ? Levels{codec::f16_scale(mean_magnitude(group)), 0}
+                              : ternary_levels(group);
     scales[at(g)] = levels.scale;
     for (std::int64_t c = first; c < first + kGroupCols; ++c) {
       const bool hidden = target == Target::kQ1t && masked[at(c)] != 0;

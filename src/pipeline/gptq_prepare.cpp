@@ -28,6 +28,15 @@ bool asks_for_q2tp(const SelectionOptions& selection) {
          });
 }
 
+/// The polish and the row factors of q1t work with the damped Hessian.
+bool keeps_damped(const GptqOptions& options, const Plan& plan) {
+  return options.polish > 0 ||
+         std::any_of(plan.choices.begin(), plan.choices.end(), [](const TensorChoice& choice) {
+           return choice.action == Action::kGptq && choice.codec == codec::Codec::kQ1t &&
+                  choice.one_bit.row_rescale;
+         });
+}
+
 /// The Hessians of another model fit only if its matrices have the same shapes.
 void check_same_shapes(const cmf::Source& source, const cmf::Source& calib_source) {
   for (const cmf::TensorInfo& tensor : source.tensors()) {
@@ -58,9 +67,8 @@ void GptqRun::prepare() {
                   [](const TensorChoice& choice) { return choice.action == Action::kGptq; });
   if (!any) {
     fail(ErrorKind::kRefused,
-         "{}: no tensor can be quantized with GPTQ (float matrices with a q4tp or q2tp codec, "
-         "outside the "
-         "skip list); `cortiq-quant inspect` shows the tensors, `quantize` rounds without "
+         "{}: no tensor can be quantized with GPTQ (float matrices with a q4tp, q2tp, q1s or q1t "
+         "codec, outside the skip list); `cortiq-quant inspect` shows the tensors, `quantize` rounds without "
          "calibration",
          source_->path().string());
   }
@@ -79,7 +87,7 @@ void GptqRun::prepare() {
   }
   check_missing();
   plan_priors();
-  plan_.keeps_damped = options_.polish > 0;
+  plan_.keeps_damped = keeps_damped(options_, plan_);
   plan_.sequential = runs_sequentially(options_);
   plan_memory(plan_, *source_, forward_.get(), input_ ? input_->corpus.windows.tokens() : 0,
               options_.calibration, context_.pool.threads());

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "cortiq/gptq/one_bit.hpp"
 #include "cortiq/pipeline/model_source.hpp"
 #include "cortiq/support/memory.hpp"
 #include "sequential_plan.hpp"
@@ -23,6 +24,16 @@ std::uint64_t measured_bytes(const cmf::Source& source, std::size_t index, codec
   const auto payload = codec::encode(codec, tensor.view(), options, pool);
   source.release(index);
   return payload.size();
+}
+
+/// What a GPTQ candidate takes, known before its codes are.
+std::optional<std::uint64_t> gptq_bytes(const TensorChoice& choice,
+                                        const std::vector<std::int64_t>& shape) {
+  const gptq::Target target = *gptq_target(choice.codec);
+  if (!gptq::is_one_bit(target))
+    return cmf::fixed_payload_bytes(codec::dtype_of(choice.codec), shape);
+  gptq::check_one_bit_shape(target, shape[0], shape[1]);
+  return gptq::one_bit_bytes(target, shape[0], shape[1], choice.one_bit);
 }
 
 std::string gb(std::uint64_t bytes) {
@@ -107,7 +118,9 @@ Plan plan_tensors(const cmf::Source& source, const SelectionOptions& selection, 
     cmf::PlannedTensor planned{info.name, info.dtype, info.shape, info.nbytes};
     if (plan.choices[i].action != Action::kCopy) {
       planned.dtype = codec::dtype_of(plan.choices[i].codec);
-      const auto fixed = cmf::fixed_payload_bytes(planned.dtype, planned.shape);
+      const auto fixed = plan.choices[i].action == Action::kGptq
+                             ? gptq_bytes(plan.choices[i], planned.shape)
+                             : cmf::fixed_payload_bytes(planned.dtype, planned.shape);
       planned.nbytes = fixed ? *fixed
                              : measured_bytes(source, i, plan.choices[i].codec, q1s_keep, sanitize,
                                               context.pool);

@@ -1,4 +1,6 @@
 // What the output says about how it was made (cli.md section 4.1).
+#include <algorithm>
+
 #include "gptq_run.hpp"
 #include "sequential_plan.hpp"
 
@@ -35,6 +37,26 @@ const char* rule_name(gptq::Q2tpRule rule) {
   return rule == gptq::Q2tpRule::kPlaced ? "placed" : "cortiq";
 }
 
+/// Whether a tensor may get one of these codecs, by the profile or by name.
+bool may_get(const SelectionOptions& selection, std::initializer_list<codec::Codec> codecs) {
+  const auto listed = [&](codec::Codec codec) {
+    return std::find(codecs.begin(), codecs.end(), codec) != codecs.end();
+  };
+  return listed(selection.profile) ||
+         std::any_of(selection.overrides.begin(), selection.overrides.end(),
+                     [&](const codec::TensorOverride& entry) { return listed(entry.codec); });
+}
+
+void add_one_bit(Json& json, const SelectionOptions& selection) {
+  if (!may_get(selection, {codec::Codec::kQ1s, codec::Codec::kQ1t})) return;
+  json["keep"] = selection.one_bit.keep;
+  json["down_keep"] = selection.down_keep;
+  json["col_mask"] = selection.one_bit.column_mask;
+  if (may_get(selection, {codec::Codec::kQ1t}))
+    json["row_rescale"] = selection.one_bit.row_rescale;
+  if (selection.max_cols > 0) json["max_cols"] = selection.max_cols;
+}
+
 Json sources_json(const std::vector<calib::SourceReport>& sources) {
   Json list = Json::array();
   for (const auto& source : sources) {
@@ -64,7 +86,8 @@ cmf::Json options_json(const GptqOptions& options) {
   json["order"] = order_name(options.order);
   if (options.order != gptq::Order::kAct) {
     json["rung"] = rung_name(options.rung);
-    json["ladder"] = options.ladder == gptq::LadderFit::kFit ? "fit" : "converter";
+    if (may_get(options.selection, {codec::Codec::kQ4tp, codec::Codec::kQ2tp}))
+      json["ladder"] = options.ladder == gptq::LadderFit::kFit ? "fit" : "converter";
     json["polish"] = options.polish;
   }
   if (is_q2tp_profile(options.selection)) {
@@ -72,6 +95,7 @@ cmf::Json options_json(const GptqOptions& options) {
     json["q2tp_debias"] = options.q2tp_debias;
   }
   json["q4tp_debias"] = options.q4tp_debias;
+  add_one_bit(json, options.selection);
   json["embeddings"] = options.selection.embeddings == Embeddings::kQ82f  ? "q8_2f"
                        : options.selection.embeddings == Embeddings::kF16 ? "f16"
                                                                           : "profile";
@@ -94,7 +118,9 @@ cmf::Json options_json(const GptqOptions& options) {
 
 void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const RunReport& report) {
   Json& json = header.json();
-  json["quant_type"] = "Q4_BLOCK";
+  const codec::Codec profile = options.selection.profile;
+  const bool one_bit = profile == codec::Codec::kQ1s || profile == codec::Codec::kQ1t;
+  json["quant_type"] = one_bit ? "VBIT" : "Q4_BLOCK";
   if (!json.contains("provenance") || !json["provenance"].is_object())
     json["provenance"] = Json::object();
   json["provenance"]["weight_quant"] = report.codec;
@@ -128,6 +154,9 @@ void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const 
   }
   gptq["rtn_fallback"] = fallback;
   gptq["lambda_raised"] = raised;
+  for (const char* key : {"keep", "down_keep", "col_mask", "row_rescale", "max_cols"}) {
+    if (report.options.contains(key)) gptq[key] = report.options[key];
+  }
   gptq["device"] = "cpu";
   gptq["precision"] = "f64";
   for (const char* key : {"order", "rung", "ladder", "polish", "min_rows", "moe_prior", "effort",

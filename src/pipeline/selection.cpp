@@ -19,6 +19,10 @@ codec::ModelTraits traits_of(const cmf::Source& source) {
   return traits;
 }
 
+constexpr double kMostKept = 0.25;  ///< share of the weights in an overlay
+
+bool is_one_bit(Codec codec) { return codec == Codec::kQ1s || codec == Codec::kQ1t; }
+
 bool contains_any(std::string_view name, const std::vector<std::string>& parts) {
   return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
     return !part.empty() && name.find(part) != std::string_view::npos;
@@ -47,7 +51,6 @@ std::string copy_reason(const cmf::TensorInfo& tensor) {
   if (tensor.name.starts_with("skill.") || tensor.name.starts_with("route."))
     return "belongs to a skill or router";
   if (tensor.shape.size() != 2) return "not a matrix";
-  if (!cmf::is_float(tensor.dtype)) return fmt::format("already {}", cmf::dtype_name(tensor.dtype));
   if (codec::keeps_float(tensor.name)) return "kept in float by name";
   if (tensor.elements() < 32) return "fewer than 32 weights";
   return {};
@@ -65,6 +68,12 @@ class Selector {
     const auto named = codec::override_codec(options_.overrides, tensor.name);
     choice.codec = named ? *named : profile_choice(tensor.name);
     const bool grouped = codec::with_column_fallback(choice.codec, tensor.shape[1]) == choice.codec;
+    const bool one_bit = options_.gptq && grouped && is_one_bit(choice.codec);
+    // Only the one-bit codecs take a matrix that is quantized already (cli.md section 3).
+    if (!cmf::is_float(tensor.dtype) && !one_bit) {
+      choice.reason = fmt::format("already {}", cmf::dtype_name(tensor.dtype));
+      return choice;
+    }
     if (!grouped && (named || !options_.gptq)) {
       choice.codec = codec::with_column_fallback(choice.codec, tensor.shape[1]);
       choice.reason = "width is not a multiple of 32";
@@ -74,8 +83,13 @@ class Selector {
     }
     choice.action = Action::kRound;
     choice.rule = rule_of(tensor.name);
-    if (!is_candidate(choice.codec, tensor.name, choice)) return choice;
-    choice.action = Action::kGptq;
+    choice.one_bit = one_bit_of(tensor.name);
+    if (is_candidate(tensor, choice)) {
+      choice.action = Action::kGptq;
+    } else if (one_bit) {
+      // One bit without calibration would spoil the model.
+      choice.action = Action::kCopy;
+    }
     return choice;
   }
 
@@ -90,21 +104,26 @@ class Selector {
     }
     return options_.rule;
   }
-  [[nodiscard]] bool is_candidate(Codec codec, std::string_view name, TensorChoice& choice) const {
+  [[nodiscard]] gptq::OneBitOptions one_bit_of(std::string_view name) const {
+    gptq::OneBitOptions one_bit = options_.one_bit;
+    if (name.find("down_proj") != std::string_view::npos)
+      one_bit.keep = std::min(one_bit.keep * options_.down_keep, kMostKept);
+    return one_bit;
+  }
+  /// Sets the reason where it is none.
+  [[nodiscard]] bool is_candidate(const cmf::TensorInfo& tensor, TensorChoice& choice) const {
     if (!options_.gptq) return false;
-    if (codec != Codec::kQ4tp && codec != Codec::kQ2tp) {
+    if (!gptq_target(choice.codec)) {
       choice.reason = "codec is rounded only";
-      return false;
-    }
-    if (contains_any(name, options_.skip)) {
+    } else if (contains_any(tensor.name, options_.skip)) {
       choice.reason = "in the skip list";
-      return false;
-    }
-    if (!options_.include.empty() && !matches_any(name, options_.include)) {
+    } else if (!options_.include.empty() && !matches_any(tensor.name, options_.include)) {
       choice.reason = "not in --include";
-      return false;
+    } else if (is_one_bit(choice.codec) && options_.max_cols > 0 &&
+               tensor.shape[1] > options_.max_cols) {
+      choice.reason = "wider than --max-cols";
     }
-    return true;
+    return choice.reason.empty();
   }
 
   const SelectionOptions& options_;
@@ -178,6 +197,21 @@ void check_effects(const cmf::Source& source, const SelectionOptions& options,
 }
 
 }  // namespace
+
+std::optional<gptq::Target> gptq_target(Codec codec) noexcept {
+  switch (codec) {
+    case Codec::kQ4tp:
+      return gptq::Target::kQ4tp;
+    case Codec::kQ2tp:
+      return gptq::Target::kQ2tp;
+    case Codec::kQ1s:
+      return gptq::Target::kQ1s;
+    case Codec::kQ1t:
+      return gptq::Target::kQ1t;
+    default:
+      return std::nullopt;
+  }
+}
 
 gptq::Q2tpRule parse_rule(std::string_view text) {
   if (text == "placed" || text == "full") return gptq::Q2tpRule::kPlaced;

@@ -4,6 +4,7 @@
 
 #include "cortiq/cmf/verify.hpp"
 #include "cortiq/codec/ladder.hpp"
+#include "cortiq/gptq/one_bit.hpp"
 
 namespace cortiq::pipeline {
 namespace {
@@ -35,13 +36,23 @@ codec::Codec float_codec(cmf::DType dtype) {
   return dtype == cmf::DType::kF16 ? codec::Codec::kF16 : codec::Codec::kF32;
 }
 
+/// Rounding as it is done to a tensor of the plan. A candidate keeps the size that was planned for
+/// it.
+std::vector<std::byte> rounded_payload(const TensorJob& job, const TensorChoice& choice,
+                                       ConstMatrixView<float> weights) {
+  const auto target = gptq_target(choice.codec);
+  if (choice.action == Action::kGptq && gptq::is_one_bit(*target))
+    return gptq::round_one_bit(weights, *target, choice.one_bit, job.context.pool);
+  return codec::encode(choice.codec, weights, job.encode, job.context.pool);
+}
+
 /// Relative output error of plain rounding with the same codec, for the report.
-std::optional<double> rounding_error(const TensorJob& job, codec::Codec codec,
+std::optional<double> rounding_error(const TensorJob& job, const TensorChoice& choice,
                                      const DecodedTensor& weights, const cmf::TensorInfo& info,
                                      const calib::Hessian& hessian, double energy) {
   if (!(energy > 0)) return std::nullopt;
-  const auto payload = codec::encode(codec, weights.view(), job.encode, job.context.pool);
-  const codec::RowDecoder decoder(codec::dtype_of(codec), info.shape, payload,
+  const auto payload = rounded_payload(job, choice, weights.view());
+  const codec::RowDecoder decoder(codec::dtype_of(choice.codec), info.shape, payload,
                                   codec::LadderKind::kDeterministic);
   std::vector<float> rounded(weights.values.size());
   const MatrixView<float> view(rounded.data(), weights.rows, weights.cols);
@@ -86,13 +97,15 @@ void copy_tensor(TensorJob& job, std::size_t index) {
 
 void round_tensor(TensorJob& job, std::size_t index) {
   const auto start = Clock::now();
-  const codec::Codec codec = job.plan.choices[index].codec;
-  DecodedTensor tensor = candidate_weights(job, index);
-  const auto payload = codec::encode(codec, tensor.view(), job.encode, job.context.pool);
+  const TensorChoice& choice = job.plan.choices[index];
+  const DecodedTensor tensor = candidate_weights(job, index);
+  const auto payload =
+      with_context("tensor " + job.source.tensors()[index].name,
+                   [&] { return rounded_payload(job, choice, tensor.view()); });
   job.writer.write_tensor(index, payload);
   job.source.release(index);
   TensorReport& report = job.reports[index];
-  report.codes = count_codes(codec, tensor.rows, tensor.cols, payload);
+  report.codes = count_codes(choice.codec, tensor.rows, tensor.cols, payload);
   report.seconds = seconds_since(start);
 }
 
@@ -129,7 +142,7 @@ void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& se
   gptq::FoldOptions fold_options;
   fold_options.lambda = settings.lambda;
   fold_options.order = settings.order;
-  fold_options.keep_damped = settings.polish > 0;
+  fold_options.keep_damped = job.plan.keeps_damped;
   const auto factor = backend.fold(hessian.view(), fold_options);
   const double fold_share = seconds_since(fold_start) / static_cast<double>(group.tensors.size());
   job.context.pool.for_each(
@@ -144,13 +157,14 @@ void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& se
             settings.targets == nullptr ? own
                                         : (*settings.targets)[static_cast<std::size_t>(member)];
         gptq::SweepOptions sweep;
-        sweep.target =
-            choice.codec == codec::Codec::kQ2tp ? gptq::Target::kQ2tp : gptq::Target::kQ4tp;
+        sweep.target = *gptq_target(choice.codec);
         sweep.order = settings.order;
         sweep.rung = settings.rung;
         sweep.ladder = settings.ladder;
         sweep.polish = settings.polish;
         sweep.rule = choice.rule;
+        sweep.one_bit = choice.one_bit;
+        sweep.one_bit.feedback = settings.lambda < gptq::kNoFeedbackLambda;
         sweep.debias =
             sweep.target == gptq::Target::kQ2tp ? settings.q2tp_debias : settings.q4tp_debias;
         const gptq::SweepResult result = with_context("tensor " + info.name, [&] {
@@ -167,7 +181,7 @@ void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& se
         report.dead_channels = factor->dead_channels;
         if (result.output_energy > 0) report.error = result.output_error / result.output_energy;
         report.rtn_error =
-            rounding_error(job, choice.codec, weights, info, hessian, result.output_energy);
+            rounding_error(job, choice, weights, info, hessian, result.output_energy);
         report.codes = count_codes(choice.codec, weights.rows, weights.cols, result.payload);
         report.seconds = fold_share + seconds_since(start);
       });

@@ -1,5 +1,5 @@
-// one_bit.hpp: q1s and q1t (gptq.md section 8): sizes, and rounding without calibration. Their sweep
-// is Backend::sweep with Target::kQ1s or kQ1t.
+// one_bit.hpp: q1s and q1t (gptq.md section 8): sizes, and rounding without calibration. Their
+// sweep is Backend::sweep with Target::kQ1s or kQ1t.
 #pragma once
 
 #include <cstddef>

@@ -34,6 +34,9 @@ struct SelectionOptions {
   std::vector<std::string> include;          ///< globs; if any, only matching names are candidates
   gptq::Q2tpRule rule = gptq::Q2tpRule::kPlaced;
   std::vector<RuleOverride> rule_overrides;
+  gptq::OneBitOptions one_bit;  ///< of q1s and q1t
+  double down_keep = 1;         ///< factor of one_bit.keep for down_proj; at most a quarter is kept
+  std::int64_t max_cols = 0;    ///< wider matrices do not get q1s or q1t; 0 = no limit
   bool gptq = true;  ///< false: rounding only
 };
 
@@ -43,8 +46,12 @@ struct TensorChoice {
   Action action = Action::kCopy;
   codec::Codec codec = codec::Codec::kF16;  ///< unless copied
   gptq::Q2tpRule rule = gptq::Q2tpRule::kPlaced;
-  std::string reason;  ///< why it is copied or only rounded
+  gptq::OneBitOptions one_bit;  ///< of this tensor
+  std::string reason;           ///< why it is copied or only rounded
 };
+
+/// The GPTQ target of a codec; nullopt for codecs that are only rounded to.
+[[nodiscard]] std::optional<gptq::Target> gptq_target(codec::Codec codec) noexcept;
 
 /// One choice per tensor of the source, in order. A pattern of the user that matches no tensor, and
 /// an override of a tensor that cannot be encoded, are Error{kUsage}.

@@ -121,7 +121,8 @@ TEST(GoldenOneBit, without_feedback_the_existing_tools_payloads_come_out) {
   const auto backend = make_host_backend(pool);
   for (const auto& folder : folders) {
     const GptqCase c(folder);
-    if (folder.filename().string().find("-zero-") != std::string::npos) continue;  // rms says nothing
+    // With every channel dead the scores of the mask say nothing.
+    if (folder.filename().string().find("-zero-") != std::string::npos) continue;
     const Weights w(c);
     for (Variant v : variants_of(c)) {
       if (v.options.target == Target::kQ1s && v.options.one_bit.feedback) continue;

@@ -1,5 +1,5 @@
-// q1s and q1t: properties P30 and P31 of gptq.md section 12, the sweep against a plain one, and what
-// the masks, the overlay and the threads may not change.
+// q1s and q1t: properties P30 and P31 of gptq.md section 12, the sweep against a plain one, and
+// what the masks, the overlay and the threads may not change.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -118,7 +118,8 @@ TEST(OneBit, p31_q1t_keeps_zeros_and_outliers) {
   EXPECT_NEAR(q[37], 6.25F, 0.02F);
 }
 
-/// One row at a time, the whole row updated after every column, f64; natural order, mean magnitudes.
+/// One row at a time, the whole row updated after every column, f64; natural order, mean
+/// magnitudes.
 std::vector<float> plain_q1s(const Problem& p, const std::vector<std::uint8_t>& masked,
                              const HostFactor& factor) {
   const ConstMatrixView<double> u = factor.u();
