@@ -1,5 +1,9 @@
 #include "model_options.hpp"
 
+#include <algorithm>
+
+#include "cortiq/calib/teacher.hpp"
+
 namespace cortiq::app {
 namespace {
 
@@ -61,8 +65,8 @@ pipeline::Bos parse_bos(const std::string& text) {
 void add_calibration(CLI::App& command, CalibrationArguments& arguments) {
   command
       .add_option("--calib", arguments.sources,
-                  "Calibration text .txt, .jsonl or .json; repeatable; =SHARE weighs sources "
-                  "(default: built-in corpus)")
+                  "Calibration text .txt, .jsonl or .json, or teacher data .tdata[:SPLIT]; "
+                  "repeatable; =SHARE weighs sources (default: built-in corpus)")
       ->type_name("PATH[=SHARE]")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -77,6 +81,10 @@ void add_calibration(CLI::App& command, CalibrationArguments& arguments) {
   command.add_option("--bos", arguments.bos, "BOS token in front of each window: auto, on, off")
       ->check(CLI::IsMember({"auto", "on", "off"}));
   command
+      .add_option("--verify-tdata", arguments.verify_teacher,
+                  "Check all records and hashes of teacher data first: on (default) or off")
+      ->check(CLI::IsMember({"on", "off"}));
+  command
       .add_option("--spill", arguments.options.spill_folder,
                   "Folder for the hidden states instead of memory")
       ->check(CLI::ExistingDirectory);
@@ -87,6 +95,12 @@ pipeline::CalibrationOptions parse_calibration(const CalibrationArguments& argum
   for (const std::string& text : arguments.sources)
     options.sources.push_back(calib::parse_source_spec(text));
   options.bos = parse_bos(arguments.bos);
+  const bool teacher = std::any_of(
+      options.sources.begin(), options.sources.end(),
+      [](const calib::SourceSpec& source) { return calib::is_teacher_path(source.path); });
+  if (!arguments.verify_teacher.empty() && !teacher)
+    fail(ErrorKind::kUsage, "--verify-tdata: has an effect only with teacher data (--calib *.tdata)");
+  options.verify_teacher = arguments.verify_teacher != "off";
   return options;
 }
 

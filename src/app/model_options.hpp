@@ -22,6 +22,7 @@ struct CalibrationArguments {
   std::vector<std::string> sources;
   pipeline::CalibrationOptions options;
   std::string bos = "off";
+  std::string verify_teacher;
 };
 void add_calibration(CLI::App& command, CalibrationArguments& arguments);
 [[nodiscard]] pipeline::CalibrationOptions parse_calibration(const CalibrationArguments& arguments);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cortiq/calib/sha256.hpp"
+#include "cortiq/calib/teacher.hpp"
 #include "cortiq/support/error.hpp"
 
 namespace cortiq::calib {
@@ -62,17 +63,39 @@ void log_findings(const std::string& name, TextKind kind, const Text& text, Log&
   }
 }
 
-SourceReport read_source(const SourceSpec& source, std::int64_t budget,
-                         const CorpusOptions& options, const Encode& encode,
-                         model::Windows& windows, Log& log) {
+/// What does not depend on the kind of a source.
+SourceReport new_report(const SourceSpec& source, std::int64_t budget) {
+  SourceReport report;
+  report.file = source.path.empty() ? "built-in" : source.path.filename().string();
+  report.share = source.share;
+  report.tokens_wanted = budget;
+  return report;
+}
+
+/// Teacher data come as tokens, cut at the ends of their records.
+SourceReport read_teacher_source(const SourceSpec& source, std::int64_t budget,
+                                 const CorpusOptions& options, model::Windows& windows, Log& log) {
+  const TeacherSelector selector = parse_teacher_selector(source.path.string());
+  if (options.bos >= 0) {
+    log.warn("{}: the windows of teacher data begin as its records do; no BOS is put in front",
+             source.path.string());
+  }
+  const TeacherWindows read = read_teacher(
+      selector, {budget, options.window, options.vocab, options.verify_teacher}, log);
+  SourceReport report = new_report(source, budget);
+  report.tokens_used = read.windows.tokens();
+  report.sha256 = read.sha256;
+  for (std::int64_t i = 0; i < read.windows.count(); ++i) windows.add(read.windows.window(i));
+  return report;
+}
+
+SourceReport read_text_source(const SourceSpec& source, std::int64_t budget,
+                              const CorpusOptions& options, const Encode& encode,
+                              model::Windows& windows, Log& log) {
   const std::string name = display_name(source);
   const bool builtin = source.path.empty();
   const std::int64_t want = text_tokens(budget, options.window, options.bos >= 0);
-  if (!source.note.empty()) log.info("{}", source.note);
-  SourceReport report;
-  report.file = builtin ? "built-in" : source.path.filename().string();
-  report.share = source.share;
-  report.tokens_wanted = budget;
+  SourceReport report = new_report(source, budget);
   SourceTokens read = builtin ? read_tokens(builtin_corpus(), want, encode)
                               : read_tokens(source.path, want, encode);
   report.sha256 = builtin ? sha256_hex(builtin_corpus()) : sha256_file(source.path);
@@ -88,8 +111,20 @@ SourceReport read_source(const SourceSpec& source, std::int64_t budget,
          report.lines_skipped + report.blank_lines);
   }
   add_windows(read.ids, options.window, options.bos, report, windows);
+  return report;
+}
+
+SourceReport read_source(const SourceSpec& source, std::int64_t budget,
+                         const CorpusOptions& options, const Encode& encode,
+                         model::Windows& windows, Log& log) {
+  if (!source.note.empty()) log.info("{}", source.note);
+  const SourceReport report =
+      is_teacher_path(source.path)
+          ? read_teacher_source(source, budget, options, windows, log)
+          : read_text_source(source, budget, options, encode, windows, log);
   if (report.tokens_used < budget) {
-    log.warn("{}: gave {} calibration tokens of the {} wanted{}", name, report.tokens_used, budget,
+    log.warn("{}: gave {} calibration tokens of the {} wanted{}", display_name(source),
+             report.tokens_used, budget,
              report.tokens_dropped > 0 ? " (a last window of one token is dropped)" : "");
   }
   return report;

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "cortiq/calib/corpus.hpp"
+#include "cortiq/calib/teacher.hpp"
 #include "cortiq/support/error.hpp"
 #include "read_file.hpp"
 
@@ -48,15 +49,15 @@ SourceSpec make_spec(std::string_view text, std::string_view path, double share)
   return {fs::path(std::string(path)), share, ""};
 }
 
-/// PATH.tdata, PATH.tdata:SPLIT, or a folder with a teacher manifest. A text file below a folder of
-/// such a name is none.
-bool is_teacher_data(const fs::path& path) {
-  const std::string name = path.filename().string();
-  const std::size_t marker = name.rfind(".tdata");
-  if (marker != std::string::npos && (marker + 6 == name.size() || name[marker + 6] == ':'))
-    return true;
-  std::error_code ignored;
-  return fs::is_directory(path, ignored) && fs::exists(path / "manifest.json", ignored);
+/// The trap of calibration.md section 1.
+std::string teacher_note(std::string_view text, std::string_view before, double share) {
+  if (!is_teacher_path(fs::path(std::string(before))) || share > 1 ||
+      before.substr(before.rfind(".tdata")).find('=') != std::string_view::npos)
+    return {};
+  return fmt::format(
+      "--calib '{0}' is read as all records of '{1}' with share {2} of the tokens; for this share of "
+      "the records write '{0}=1'",
+      text, before, share);
 }
 
 }  // namespace
@@ -88,7 +89,9 @@ SourceSpec parse_source_spec(std::string_view text) {
         text, before, *share);
     return spec;
   }
-  return make_spec(text, before, *share);
+  SourceSpec spec = make_spec(text, before, *share);
+  spec.note = teacher_note(text, before, *share);
+  return spec;
 }
 
 std::vector<std::int64_t> split_budget(std::int64_t tokens, const std::vector<double>& shares) {
@@ -117,12 +120,9 @@ void check_sources(const std::vector<SourceSpec>& sources) {
     fail(ErrorKind::kUsage, "calibration: no text is given; name a file with --calib");
   for (const SourceSpec& source : sources) {
     if (source.path.empty()) continue;
-    if (is_teacher_data(source.path)) {
-      fail(ErrorKind::kUnsupported,
-           "{}: teacher data (.tdata) cannot be read yet; this version calibrates on plain text, "
-           ".jsonl and .json, so put "
-           "the records' text into a .jsonl file",
-           source.path.string());
+    if (is_teacher_path(source.path)) {
+      check_teacher_folder(parse_teacher_selector(source.path.string()));
+      continue;
     }
     const ReadFile file(source.path);
     if (file.size() == 0) {

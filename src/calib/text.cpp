@@ -7,6 +7,7 @@
 
 #include "cortiq/support/error.hpp"
 #include "json_text.hpp"
+#include "line_reader.hpp"
 #include "read_file.hpp"
 #include "utf8.hpp"
 
@@ -60,53 +61,6 @@ Text read_plain(const ReadFile& file, std::uint64_t budget_bytes) {
   return cut_text(bytes, budget_bytes);
 }
 
-/// Hands out the lines of a file, without their newline.
-class LineReader {
- public:
-  LineReader(const ReadFile& file, std::uint64_t offset) : file_(file), offset_(offset) {}
-  /// False at the end. The view is valid until the next call.
-  bool next(std::string_view& line) {
-    for (;;) {
-      const std::size_t newline = buffer_.find('\n', scanned_);
-      if (newline != std::string::npos) {
-        line = std::string_view(buffer_).substr(begin_, newline - begin_);
-        begin_ = scanned_ = newline + 1;
-        return true;
-      }
-      if (end_of_file_) break;
-      fill();
-    }
-    if (begin_ == buffer_.size()) return false;
-    line = std::string_view(buffer_).substr(begin_);
-    begin_ = scanned_ = buffer_.size();
-    return true;
-  }
-
- private:
-  void fill() {
-    buffer_.erase(0, begin_);
-    begin_ = 0;
-    scanned_ = buffer_.size();
-    buffer_.resize(scanned_ + kPieceBytes);
-    const std::size_t got = file_.read_some(offset_, writable_bytes(buffer_).subspan(scanned_));
-    buffer_.resize(scanned_ + got);
-    offset_ += got;
-    end_of_file_ = got < kPieceBytes;
-    if (buffer_.size() > kMaxBudgetBytes) {
-      fail(ErrorKind::kInput, "{}: has a line of more than {} bytes; write one document per line",
-           file_.path().string(), kMaxBudgetBytes);
-    }
-  }
-
-  static constexpr std::size_t kPieceBytes = 1 << 18;
-  const ReadFile& file_;
-  std::uint64_t offset_;
-  std::string buffer_;
-  std::size_t begin_ = 0;    // of the next line
-  std::size_t scanned_ = 0;  // no newline in [begin_, scanned_)
-  bool end_of_file_ = false;
-};
-
 /// The text of one line: a JSON string, or the string "text" of an object.
 std::optional<std::string> try_line_text(std::string_view line) {
   nlohmann::json value = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
@@ -122,7 +76,7 @@ std::optional<std::string> try_line_text(std::string_view line) {
 
 Text read_json_lines(const ReadFile& file, std::uint64_t budget_bytes) {
   Text result;
-  LineReader lines(file, text_begin(file));
+  LineReader lines(file, text_begin(file), kMaxBudgetBytes);
   std::string_view line;
   for (std::int64_t number = 1; lines.next(line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) {

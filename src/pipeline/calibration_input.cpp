@@ -78,6 +78,8 @@ CalibrationInput load_calibration(const cmf::Source& source, const model::Arch& 
   corpus_options.tokens = input.settings.tokens;
   corpus_options.window = input.settings.window;
   corpus_options.bos = resolve_bos(options.bos, tokenizer, arch);
+  corpus_options.vocab = arch.vocab;
+  corpus_options.verify_teacher = options.verify_teacher;
   input.bos = corpus_options.bos >= 0;
   input.corpus = calib::load_corpus(sources, corpus_options, tokenizer, log);
   const std::int64_t used = input.corpus.windows.tokens();

@@ -17,7 +17,7 @@
 
 namespace cortiq::calib {
 
-/// PATH[=SHARE] or PATH,share=S. An empty path stands for the built-in corpus.
+/// PATH[=SHARE] or PATH,share=S; PATH may be a selector of teacher data (teacher.hpp). An empty path stands for the built-in corpus.
 struct SourceSpec {
   std::filesystem::path path;
   double share = 1;
@@ -35,20 +35,23 @@ struct SourceSpec {
                                                      const std::vector<double>& shares);
 
 /// Opens each file (the built-in corpus has none) and refuses what cannot work, before any long
-/// task: missing or unreadable (kIo), empty or not a regular file (kInput), teacher data
-/// (kUnsupported).
+/// task: missing or unreadable (kIo), empty or not a regular file (kInput), a wrong selector of
+/// teacher data (kUsage).
 void check_sources(const std::vector<SourceSpec>& sources);
 
 struct CorpusOptions {
   std::int64_t tokens = 32768;
   std::int64_t window = 2048;
-  model::TokenId bos = -1;  ///< put in front of each window when >= 0 (counts as one of its tokens)
+  model::TokenId bos = -1;  ///< put in front of each window when >= 0 (counts as one of its tokens;
+                            ///< not with teacher data, whose tokens are complete)
+  std::int64_t vocab = 0;   ///< bound of the ids of teacher data; 0 = not checked
+  bool verify_teacher = true;  ///< see TeacherOptions::verify
 };
 
 /// What one source gave.
 struct SourceReport {
   std::string file;    ///< base name, or "built-in"
-  std::string sha256;  ///< of the whole file
+  std::string sha256;  ///< of the whole file; teacher data: of the token ids used
   double share = 1;
   std::int64_t tokens_wanted = 0;
   std::int64_t tokens_used = 0;     ///< in windows

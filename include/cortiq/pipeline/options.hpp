@@ -20,6 +20,7 @@ struct CalibrationOptions {
   std::int64_t tokens = 0;                 ///< 0: 32768, or 131072 for a q2tp profile
   std::int64_t window = 0;  ///< 0: 2048 or the model's max_position_embeddings if less
   Bos bos = Bos::kOff;
+  bool verify_teacher = true;  ///< read and check all of a .tdata folder
   std::optional<std::filesystem::path>
       calib_model;  ///< the forward runs on this file instead of the input
   std::optional<std::filesystem::path>

@@ -9,6 +9,7 @@
 
 #include "cortiq/calib/corpus.hpp"
 #include "cortiq/calib/sha256.hpp"
+#include "cortiq/calib/teacher.hpp"
 #include "cortiq/support/error.hpp"
 #include "data_dirs.hpp"
 
@@ -95,14 +96,50 @@ TEST(GoldenCalibText, tokens_equal_the_reference) {
   }
 }
 
-TEST(GoldenCalibText, teacher_data_is_refused_for_now) {
-  const fs::path path = test::golden_dir() / "calibtext" / "sample.tdata";
-  if (!fs::exists(path)) GTEST_SKIP() << "no golden folder calibtext";
-  try {
-    check_sources({parse_source_spec(path.string() + ":train")});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+TEST(GoldenCalibText, windows_of_teacher_data_equal_the_reference) {
+  const auto golden = load_case("calibtext");
+  if (!golden) GTEST_SKIP() << "no golden folder calibtext";
+  NullLog log;
+  for (const json& item : golden->at("tdata_calib_windows")) {
+    SCOPED_TRACE(item.dump().substr(0, 200));
+    const fs::path path = test::golden_dir() / "calibtext" / item.at("spec").get<std::string>();
+    const json& out = item.at("out");
+    if (out.contains("error")) {
+      EXPECT_THROW((void)read_teacher(parse_teacher_selector(path.string()), {}, log), Error);
+      continue;
+    }
+    for (const bool verify : {true, false}) {
+      TeacherOptions options;
+      options.tokens = item.at("want").get<std::int64_t>();
+      options.window = item.at("window").get<std::int64_t>();
+      options.verify = verify;
+      const TeacherWindows read =
+          read_teacher(parse_teacher_selector(path.string()), options, log);
+      std::vector<std::int64_t> lengths;
+      for (std::int64_t i = 0; i < read.windows.count(); ++i)
+        lengths.push_back(read.windows.length(i));
+      EXPECT_EQ(lengths, out.at("ok").at("windows").get<std::vector<std::int64_t>>());
+      EXPECT_EQ(read.sha256, out.at("ok").at("sha256").get<std::string>());
+    }
+  }
+}
+
+TEST(GoldenTables, selectors_of_teacher_data_equal_the_reference) {
+  const auto golden = load_case("tables");
+  if (!golden) GTEST_SKIP() << "no golden folder tables";
+  for (const json& item : golden->at("tdata_selector_parse")) {
+    const auto text = item.at("in").get<std::string>();
+    SCOPED_TRACE(text);
+    const json& out = item.at("out");
+    if (out.contains("error")) {
+      EXPECT_THROW((void)parse_teacher_selector(text), Error);
+      continue;
+    }
+    const TeacherSelector selector = parse_teacher_selector(text);
+    EXPECT_EQ(selector.folder.string(), out.at("ok").at("root").get<std::string>());
+    EXPECT_EQ(selector.split, out.at("ok").at("split").get<std::string>());
+    EXPECT_EQ(selector.share_numerator, out.at("ok").at("share_num").get<std::uint64_t>());
+    EXPECT_EQ(selector.share_denominator, out.at("ok").at("share_den").get<std::uint64_t>());
   }
 }
 

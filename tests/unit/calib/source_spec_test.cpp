@@ -81,20 +81,37 @@ TEST(SplitBudget, sums_exactly_and_never_goes_negative) {
   }
 }
 
-TEST(CheckSources, teacher_data_is_refused_by_name_but_a_text_file_below_such_a_folder_is_not) {
-  for (const char* path : {"d.tdata", "d.tdata:val", "some/d.tdata:all"}) {
-    std::string message;
-    EXPECT_EQ(kind_of(
-                  [&] {
-                    check_sources({SourceSpec{path, 1, ""}});
-                  },
-                  &message),
-              ErrorKind::kUnsupported);
-    EXPECT_NE(message.find("teacher data"), std::string::npos);
-  }
+TEST(CheckSources, a_text_file_below_a_teacher_folder_is_text) {
   const fs::path folder = test::scratch_dir("backup.tdata.bak");
   write_file(folder / "a.txt", "text");
   EXPECT_NO_THROW(check_sources({SourceSpec{folder / "a.txt", 1, ""}}));
+}
+
+TEST(CheckSources, teacher_data_needs_a_folder_a_known_split_and_a_manifest) {
+  const fs::path folder = test::scratch_dir("set.tdata");
+  const auto kind = [&](const std::string& selector, std::string* message) {
+    return kind_of(
+        [&] {
+          check_sources({SourceSpec{folder.string() + selector, 1, ""}});
+        },
+        message);
+  };
+  std::string message;
+  EXPECT_EQ(kind("", &message), ErrorKind::kIo);
+  EXPECT_NE(message.find("manifest.json"), std::string::npos);
+  EXPECT_EQ(kind(":bogus", &message), ErrorKind::kUsage);
+  write_file(folder / "manifest.json", R"({"format":"cmf-tdata","version":1,"complete":false})");
+  EXPECT_EQ(kind(":val", &message), ErrorKind::kInput);
+  EXPECT_NE(message.find("not complete"), std::string::npos);
+  write_file(folder / "manifest.json", R"({"format":"cmf-tdata","version":1,"complete":true})");
+  EXPECT_NO_THROW(check_sources({SourceSpec{folder.string() + ":val=0.5", 1, ""}}));
+}
+
+TEST(SourceSpec, a_share_behind_teacher_data_is_explained) {
+  EXPECT_NE(parse_source_spec("x.tdata=0.5").note.find("'x.tdata=0.5=1'"), std::string::npos);
+  EXPECT_EQ(parse_source_spec("x.tdata=0.5=1").note, "");
+  EXPECT_EQ(parse_source_spec("x.tdata=0.5=1").path, "x.tdata=0.5");
+  EXPECT_EQ(parse_source_spec("x.tdata:val,share=0.5").note, "");
 }
 
 TEST(CheckSources, missing_empty_and_irregular_files_are_named) {

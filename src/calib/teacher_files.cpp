@@ -1,0 +1,148 @@
+#include "teacher_files.hpp"
+
+#include <array>
+
+#include "cortiq/calib/sha256.hpp"
+#include "cortiq/support/error.hpp"
+#include "cortiq/support/file.hpp"
+#include "line_reader.hpp"
+
+namespace cortiq::calib::teacher {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 5> kKnownFiles{"prompts.jsonl", "records.jsonl",
+                                                      "tokens.idx", "tokens.bin", "topk.bin"};
+constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{64} << 20;
+
+std::optional<std::uint64_t> optional_count(const Json& json, const char* object, const char* key,
+                                            const fs::path& path) {
+  const auto outer = json.find(object);
+  if (outer == json.end() || !outer->is_object()) return std::nullopt;
+  const auto value = outer->find(key);
+  if (value == outer->end()) return std::nullopt;
+  if (!value->is_number_unsigned())
+    fail(ErrorKind::kInput, "{}: {}.{} is no count", path.string(), object, key);
+  return value->get<std::uint64_t>();
+}
+
+FileFacts file_facts(const Json& json, const fs::path& path, std::string_view name) {
+  const auto bytes = json.find("bytes");
+  const auto hash = json.find("sha256");
+  if (bytes == json.end() || !bytes->is_number_unsigned() || hash == json.end() ||
+      !hash->is_string())
+    fail(ErrorKind::kInput, "{}: files.{} has no bytes and sha256", path.string(), name);
+  return {bytes->get<std::uint64_t>(), hash->get<std::string>()};
+}
+
+Manifest manifest_from_json(const Json& json, const fs::path& path) {
+  const auto expect = [&](bool right, std::string_view what) {
+    if (!right) fail(ErrorKind::kInput, "{}: {}", path.string(), what);
+  };
+  expect(json.is_object() && json.value("format", Json()) == "cmf-tdata",
+         "is no manifest of teacher data (format is not cmf-tdata)");
+  expect(json.value("version", Json()) == 1, "only version 1 of teacher data is known");
+  expect(json.value("complete", Json()) == true,
+         "the set is not complete; finish it before it is used");
+  Manifest manifest;
+  manifest.records = optional_count(json, "stats", "records", path);
+  manifest.prompts = optional_count(json, "prompts", "count", path);
+  const auto input = json.find("input");
+  if (input != json.end() && input->is_object()) {
+    const Json format = input->value("format", Json());
+    if (format.is_string()) manifest.input_format = format.get<std::string>();
+  }
+  const auto files = json.find("files");
+  if (files == json.end()) return manifest;
+  expect(files->is_object(), "files is no object");
+  for (const std::string_view name : kKnownFiles) {
+    const auto entry = files->find(std::string(name));
+    if (entry != files->end())
+      manifest.files.emplace(name, file_facts(*entry, path, name));
+  }
+  return manifest;
+}
+
+/// Text of a key that must hold a non-empty string.
+std::string required_text(const Json& json, const char* key, const std::string& where) {
+  const auto value = json.find(key);
+  if (value != json.end() && value->is_string() && !value->get_ref<const std::string&>().empty())
+    return value->get<std::string>();
+  fail(ErrorKind::kInput, "{}: {} is no text", where, key);
+}
+
+}  // namespace
+
+Manifest read_manifest(const fs::path& folder) {
+  const fs::path path = folder / "manifest.json";
+  const std::string text = read_text_file(path, kMaxManifestBytes);
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded())
+    fail(ErrorKind::kInput, "{}: is no valid JSON; the teacher data is damaged", path.string());
+  return manifest_from_json(json, path);
+}
+
+void verify_files(const fs::path& folder, const Manifest& manifest) {
+  for (const auto& [name, facts] : manifest.files) {
+    const fs::path path = folder / name;
+    const std::uint64_t bytes = ReadFile(path).size();
+    if (bytes != facts.bytes) {
+      fail(ErrorKind::kInput,
+           "{}: has {} bytes and its manifest says {}; the file is damaged or was replaced",
+           path.string(), bytes, facts.bytes);
+    }
+    const std::string hash = sha256_file(path);
+    if (hash != facts.sha256) {
+      fail(ErrorKind::kInput,
+           "{}: sha256 mismatch (manifest {}, computed {}); the file is damaged or was replaced",
+           path.string(), facts.sha256, hash);
+    }
+  }
+}
+
+Prompts::Prompts(const fs::path& folder, const Manifest& manifest)
+    : path_(folder / "prompts.jsonl") {
+  const ReadFile file(path_);
+  LineReader lines(file, 0, kMaxLineBytes);
+  std::string_view line;
+  for (std::uint64_t number = 1; lines.next(line); ++number) {
+    const std::string where = fmt::format("{}: line {}", path_.string(), number);
+    const Json json = Json::parse(line.begin(), line.end(), nullptr, false);
+    if (!json.is_object()) fail(ErrorKind::kInput, "{}: is no JSON object", where);
+    const std::string id = required_text(json, "id", where);
+    const std::string split = required_text(json, "split", where);
+    if (split != "train" && split != "val" && split != "test")
+      fail(ErrorKind::kInput, "{}: split '{}' is none of train, val, test", where, split);
+    const auto messages = json.find("messages");
+    if (messages == json.end() || !messages->is_array() || messages->empty())
+      fail(ErrorKind::kInput, "{}: has no messages", where);
+    if (!splits_.emplace(id, split).second)
+      fail(ErrorKind::kInput, "{}: the id {} occurs twice", where, id);
+  }
+  if (manifest.prompts && *manifest.prompts != splits_.size()) {
+    fail(ErrorKind::kInput, "{}: has {} prompts and the manifest says {}", path_.string(),
+         splits_.size(), *manifest.prompts);
+  }
+}
+
+void Prompts::use(const std::string& id, const std::string& split, const std::string& where) {
+  const auto found = splits_.find(id);
+  if (found == splits_.end())
+    fail(ErrorKind::kInput, "{}: its prompt {} is not in {}", where, id, path_.string());
+  if (found->second != split) {
+    fail(ErrorKind::kInput, "{}: has split {} and its prompt {} has {}", where, split, id,
+         found->second);
+  }
+  used_.insert(id);
+}
+
+void Prompts::check_all_used() const {
+  for (const auto& [id, split] : splits_) {
+    if (used_.contains(id)) continue;
+    fail(ErrorKind::kInput, "{}: prompt {} has no record; the teacher data is incomplete",
+         path_.string(), id);
+  }
+}
+
+}  // namespace cortiq::calib::teacher
