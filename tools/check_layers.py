@@ -35,6 +35,9 @@ THIRD_PARTY = {
     "benchmark/": set(),
 }
 
+# Headers that are neither public nor private to a module: shared with the kernels, or generated.
+SHARED_HEADERS = {"layout.h": {"device"}, "kernels.inc": {"vulkan"}}
+
 SIMD_HEADERS = {"limits", "cstdint", "cstddef", "cmath", "cstring", "immintrin.h", "arm_neon.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -88,6 +91,8 @@ def check_include(root, module, depends, path, bracket, header):
         if header.startswith(prefix) and module not in modules:
             allowed = ", ".join(sorted(modules)) or "tests and benchmarks only"
             yield f"{header} may not be included in {module} ({allowed})"
+    if module in SHARED_HEADERS.get(header, ()):
+        return
     private = (root / "src" / module / header, path.parent / header)
     if bracket == '"' and not any(candidate.is_file() for candidate in private):
         yield f'"{header}" is not a private header of {module}'

@@ -33,10 +33,7 @@ void main() {
       if (!is_finite(u) || too_large) atomicAdd(push.status.at[1], 1u);
     }
     tile[r][lane] = u;
-    if (inside) {
-      const uint b = j / push.block;
-      advance(push.band, (uint64_t(b) * push.block + j % push.block) * push.block).at[k % push.block] = u;
-    }
+    if (inside) advance(push.band, uint64_t(j) * push.block).at[k % push.block] = u;
   }
   barrier();
   // Eight threads write the line of one k: four j each.

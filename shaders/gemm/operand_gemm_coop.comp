@@ -2,7 +2,7 @@
 // operand_gemm_coop: C[M,N] (+)= alpha * A * B^T with split operands, on cooperative matrices.
 // Each f32 value is the sum of two f16 halves (22 bits); three of the four products are formed. The matrix unit
 // truncates as it accumulates, so its sums are added to f32 sums after every K = 32.
-// Push: GemmPush. Constants: 0 = threads (256). Needs: subgroup 32, 36 KiB shared memory, KHR f16 16x16x16.
+// Push: GemmPush. Constants: 0 = threads (256), 1 = products formed (3; 1 = the high halves alone). Needs: subgroup 32, 36 KiB shared memory, KHR f16 16x16x16.
 // One workgroup per 128 x 128 tile of C; tiles are numbered so that eight rows of tiles share a column of B.
 #pragma use_vulkan_memory_model
 #extension GL_KHR_memory_scope_semantics : require
@@ -13,6 +13,7 @@
 #include "types.glsl"
 #include "layout.h"
 layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint kProducts = 3u;
 layout(push_constant, scalar) uniform Push { GemmPush push; };
 
 const uint kThreads = 256u;
@@ -93,8 +94,9 @@ void main() {
       [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i) {
         coopMatLoad(high_a[i], tile_a, base_a + i * 16u * kPitch + k * 2u, kPitch,
                     gl_CooperativeMatrixLayoutRowMajor);
-        coopMatLoad(low_a[i], tile_a, base_a + i * 16u * kPitch + k * 2u + 4u, kPitch,
-                    gl_CooperativeMatrixLayoutRowMajor);
+        if (kProducts == 3u)
+          coopMatLoad(low_a[i], tile_a, base_a + i * 16u * kPitch + k * 2u + 4u, kPitch,
+                      gl_CooperativeMatrixLayoutRowMajor);
       }
       [[unroll]] for (uint j = 0u; j < kColBlocks; ++j) {
         MatrixB high_b;  // one declaration each: glslang 13 gives the second of a list another type
@@ -103,11 +105,13 @@ void main() {
                     gl_CooperativeMatrixLayoutColumnMajor);
         [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i)
           part[i * kColBlocks + j] = coopMatMulAdd(high_a[i], high_b, part[i * kColBlocks + j]);
-        coopMatLoad(low_b, tile_b, base_b + j * 16u * kPitch + k * 2u + 4u, kPitch,
-                    gl_CooperativeMatrixLayoutColumnMajor);
-        [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i) {
-          part[i * kColBlocks + j] = coopMatMulAdd(low_a[i], high_b, part[i * kColBlocks + j]);
-          part[i * kColBlocks + j] = coopMatMulAdd(high_a[i], low_b, part[i * kColBlocks + j]);
+        if (kProducts == 3u) {
+          coopMatLoad(low_b, tile_b, base_b + j * 16u * kPitch + k * 2u + 4u, kPitch,
+                      gl_CooperativeMatrixLayoutColumnMajor);
+          [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i) {
+            part[i * kColBlocks + j] = coopMatMulAdd(low_a[i], high_b, part[i * kColBlocks + j]);
+            part[i * kColBlocks + j] = coopMatMulAdd(high_a[i], low_b, part[i * kColBlocks + j]);
+          }
         }
       }
     }

@@ -64,13 +64,15 @@ void Engine::multiply(vulkan::Stream& stream, const Product& p) const {
   push.k0 = static_cast<std::uint32_t>(p.k0);
   push.alpha = static_cast<float>(p.alpha / (static_cast<double>(p.a->scale) *
                                              static_cast<double>(p.b->scale)));
+  const std::uint32_t products[1] = {p.high_only ? 1U : 3U};
   const auto& kernel = split()
-                           ? pipeline(vulkan::Kernel::kOperandGemmCoop, kCooperativeThreads)
+                           ? pipeline(vulkan::Kernel::kOperandGemmCoop, kCooperativeThreads, products)
                            : pipeline(vulkan::Kernel::kOperandGemm, kPlainThreads);
   stream.dispatch(kernel, push, std::uint64_t{push.tiles_m} * push.tiles_n);
   double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   if ((p.flags & (layout::kGemmLowerOnly | layout::kGemmTriangularB | layout::kGemmUpperB)) != 0)
     flops /= 2;
+  if (p.high_only && split()) flops /= 3;
   stream.account(flops);
 }
 

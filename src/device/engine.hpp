@@ -45,6 +45,7 @@ struct Product {
   std::uint32_t flags = 0;
   std::int64_t row0 = 0, col0 = 0, k0 = 0;
   double alpha = 1;            ///< without the scales of the operands
+  bool high_only = false;      ///< 11 bits of each operand are enough (cooperative path; a third of the work)
 };
 
 [[nodiscard]] inline std::int64_t padded(std::int64_t n) {

@@ -48,6 +48,14 @@ struct FoldOutcome {
   std::string reason;                    ///< why it was declined
 };
 
+/// Device time of the fold itself: from the packed H on the device to U, without the upload.
+struct FoldTimes {
+  double device_seconds = 0;
+};
+
+/// U in the host's units and elimination order, [n,n] with zeros below the diagonal (tests and tools).
+[[nodiscard]] std::vector<double> read_factor(const Engine& engine, const DeviceFactor& factor);
+
 /// Bytes of device memory that a fold of width n needs at its peak, and that its result keeps.
 struct FoldBytes {
   std::uint64_t peak = 0;
@@ -59,6 +67,7 @@ struct FoldBytes {
 /// f32 cannot factor the damped matrix, or an H without live channels. Throws Error for device failures.
 [[nodiscard]] FoldOutcome fold_on_device(const Engine& engine, vulkan::Stream& stream, Pool& pool,
                                          ConstMatrixView<double> h_upper,
-                                         const gptq::FoldOptions& options);
+                                         const gptq::FoldOptions& options,
+                                         FoldTimes* times = nullptr);
 
 }  // namespace cortiq::device

@@ -216,7 +216,7 @@ vulkan::Buffer upload_hessian(const Engine& engine, Upload& upload, ConstMatrixV
 
 /// One try with the damping of factor.scaling; empty on success, else why not.
 std::string try_factor(const Engine& engine, vulkan::Stream& stream, Upload& upload,
-                       DeviceFactor& factor) {
+                       DeviceFactor& factor, FoldTimes* times) {
   Work work;
   work.size = factor.size;
   const std::int64_t size = factor.size;
@@ -230,6 +230,8 @@ std::string try_factor(const Engine& engine, vulkan::Stream& stream, Upload& upl
   work.xt = engine.make_operand(size, size, bound > 0 ? split_scale(bound, kInverseScaleLimit) : 64);
   work.inverses = engine.device_buffer(4 * size * kBlock);
   work.status = engine.device_buffer(8);
+  if (times != nullptr) stream.finish();
+  const double before = stream.busy_seconds();
   build(engine, stream, factor, work);
   stream.barrier();
   Schedule(engine, stream, work).run();
@@ -241,6 +243,10 @@ std::string try_factor(const Engine& engine, vulkan::Stream& stream, Upload& upl
   factor.u.scale = engine.split() ? split_scale(u_bound, kUScaleLimit) : 1.0F;
   factor.band = engine.device_buffer(4 * (size + kBlockColumns) * kBlockColumns);
   finish_factor(engine, stream, factor, work);
+  if (times != nullptr) {
+    stream.finish();
+    times->device_seconds = stream.busy_seconds() - before;
+  }
   std::uint32_t status[2] = {0, 0};
   download(engine, stream, work.status, 0, std::as_writable_bytes(std::span(status)));
   if (status[0] != 0) return fmt::format("pivot {} is not positive", status[0] - 1);
@@ -259,7 +265,8 @@ FoldBytes fold_bytes(std::int64_t n) {
 }
 
 FoldOutcome fold_on_device(const Engine& engine, vulkan::Stream& stream, Pool& pool,
-                           ConstMatrixView<double> h_upper, const gptq::FoldOptions& options) {
+                           ConstMatrixView<double> h_upper, const gptq::FoldOptions& options,
+                           FoldTimes* times) {
   auto factor = std::make_unique<DeviceFactor>();
   factor->engine = &engine;
   factor->order = options.order;
@@ -273,7 +280,7 @@ FoldOutcome fold_on_device(const Engine& engine, vulkan::Stream& stream, Pool& p
   double lambda = factor->scaling.lambda;
   for (;;) {
     factor->lambda_tried.push_back(lambda);
-    const std::string problem = try_factor(engine, stream, upload, *factor);
+    const std::string problem = try_factor(engine, stream, upload, *factor, times);
     if (problem.empty()) break;
     // With damping a failure means that f32 is not enough, not that the matrix is singular.
     const auto next = lambda == 0 ? gptq::next_lambda(lambda) : std::nullopt;

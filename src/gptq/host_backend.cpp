@@ -38,11 +38,41 @@ class HostBackend final : public Backend {
     return sweep_host(w, h_upper, *host, options, pool_);
   }
 
+  std::vector<SweepResult> sweep_group(std::span<const SweepJob> jobs,
+                                       ConstMatrixView<double> h_upper,
+                                       const Factor& factor) override {
+    std::vector<SweepResult> results(jobs.size());
+    pool_.for_each(static_cast<std::int64_t>(jobs.size()), [&](std::int64_t i) {
+      const SweepJob& job = jobs[static_cast<std::size_t>(i)];
+      results[static_cast<std::size_t>(i)] =
+          with_context(fmt::format("tensor {}", job.name),
+                       [&] { return sweep(job.w, h_upper, factor, job.options); });
+    });
+    return results;
+  }
+
+  double error_of(ConstMatrixView<float> e, ConstMatrixView<double> h_upper,
+                  const Factor&) override {
+    const std::vector<float> zeros(static_cast<std::size_t>(e.cols()), 0.0F);
+    return error_form(e, ConstMatrixView<float>(zeros.data(), e.rows(), e.cols(), 0), h_upper, pool_);
+  }
+
  private:
   Pool& pool_;
 };
 
 }  // namespace
+
+std::vector<SweepResult> Backend::sweep_group(std::span<const SweepJob> jobs,
+                                              ConstMatrixView<double> h_upper,
+                                              const Factor& factor) {
+  std::vector<SweepResult> results;
+  for (const SweepJob& job : jobs) {
+    results.push_back(with_context(fmt::format("tensor {}", job.name),
+                                   [&] { return sweep(job.w, h_upper, factor, job.options); }));
+  }
+  return results;
+}
 
 SweepResult sweep_host(ConstMatrixView<float> w, ConstMatrixView<double> h_upper,
                        const HostFactor& factor, const SweepOptions& options, Pool& pool,

@@ -111,6 +111,8 @@ Json tensor_json(const TensorReport& tensor) {
   json["lambda"] = tensor.lambda;
   json["retries"] = tensor.retries;
   json["identity"] = tensor.identity;
+  json["backend"] = tensor.backend;
+  if (!tensor.backend_note.empty()) json["backend_note"] = tensor.backend_note;
   json["dead_channels"] = tensor.dead_channels;
   json["error"] = tensor.error ? Json(*tensor.error) : Json(nullptr);
   json["rtn_error"] = tensor.rtn_error ? Json(*tensor.rtn_error) : Json(nullptr);

@@ -1,5 +1,6 @@
 #include "tensor_work.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "cortiq/cmf/verify.hpp"
@@ -47,9 +48,19 @@ std::vector<std::byte> rounded_payload(const TensorJob& job, const TensorChoice&
 }
 
 /// Relative output error of plain rounding with the same codec, for the report.
-std::optional<double> rounding_error(const TensorJob& job, const TensorChoice& choice,
-                                     const DecodedTensor& weights, const cmf::TensorInfo& info,
+/// What a member of a group needs besides the group's factor.
+struct Member {
+  std::size_t index = 0;
+  const DecodedTensor* weights = nullptr;
+};
+
+/// Relative output error that rounding alone would leave.
+std::optional<double> rounding_error(const TensorJob& job, gptq::Backend& backend,
+                                     const gptq::Factor& factor, const Member& member,
                                      const calib::Hessian& hessian, double energy) {
+  const TensorChoice& choice = job.plan.choices[member.index];
+  const cmf::TensorInfo& info = job.source.tensors()[member.index];
+  const DecodedTensor& weights = *member.weights;
   if (!(energy > 0)) return std::nullopt;
   const auto payload = rounded_payload(job, choice, weights.view());
   const codec::RowDecoder decoder(codec::dtype_of(choice.codec), info.shape, payload,
@@ -57,7 +68,22 @@ std::optional<double> rounding_error(const TensorJob& job, const TensorChoice& c
   std::vector<float> rounded(weights.values.size());
   const MatrixView<float> view(rounded.data(), weights.rows, weights.cols);
   decoder.decode_all(view, job.context.pool);
-  return gptq::error_form(weights.view(), view, hessian.view(), job.context.pool) / energy;
+  for (std::size_t i = 0; i < rounded.size(); ++i) rounded[i] = weights.values[i] - rounded[i];
+  return backend.error_of(view, hessian.view(), factor) / energy;
+}
+
+gptq::SweepOptions sweep_options(const TensorChoice& choice, const GroupSettings& settings) {
+  gptq::SweepOptions sweep;
+  sweep.target = *gptq_target(choice.codec);
+  sweep.order = settings.order;
+  sweep.rung = settings.rung;
+  sweep.ladder = settings.ladder;
+  sweep.polish = settings.polish;
+  sweep.rule = choice.rule;
+  sweep.one_bit = choice.one_bit;
+  sweep.one_bit.feedback = settings.lambda < gptq::kNoFeedbackLambda;
+  sweep.debias = sweep.target == gptq::Target::kQ2tp ? settings.q2tp_debias : settings.q4tp_debias;
+  return sweep;
 }
 
 }  // namespace
@@ -112,17 +138,19 @@ void round_tensor(TensorJob& job, std::size_t index) {
 void write_plain_tensors(TensorJob& job) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < job.plan.choices.size(); ++i) {
-    if (job.plan.choices[i].action != Action::kGptq) total += job.source.tensors()[i].nbytes;
+    const bool plain = job.plan.choices[i].action != Action::kGptq;
+    if (plain && !job.writer.is_written(i)) total += job.source.tensors()[i].nbytes;
   }
   std::uint64_t done = 0;
   for (std::size_t i = 0; i < job.plan.choices.size(); ++i) {
-    if (job.plan.choices[i].action == Action::kGptq) continue;
+    if (job.plan.choices[i].action == Action::kGptq || job.writer.is_written(i)) continue;
     job.context.interrupt.check();
     if (job.plan.choices[i].action == Action::kCopy) {
       copy_tensor(job, i);
     } else {
       round_tensor(job, i);
     }
+    if (job.journal != nullptr) job.journal->finished(i, job.reports[i]);
     done += job.source.tensors()[i].nbytes;
     job.context.log.progress("copying and rounding", static_cast<std::int64_t>(done),
                              static_cast<std::int64_t>(total), "bytes");
@@ -138,53 +166,50 @@ DecodedTensor candidate_weights(TensorJob& job, std::size_t index) {
 
 void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& settings,
                  const GroupPlan& group, const calib::Hessian& hessian) {
-  const auto fold_start = Clock::now();
+  const auto start = Clock::now();
+  const auto members = static_cast<std::int64_t>(group.tensors.size());
   gptq::FoldOptions fold_options;
   fold_options.lambda = settings.lambda;
   fold_options.order = settings.order;
   fold_options.keep_damped = job.plan.keeps_damped;
+  fold_options.host_only = std::any_of(group.tensors.begin(), group.tensors.end(), [&](std::size_t i) {
+    return gptq::is_one_bit(*gptq_target(job.plan.choices[i].codec));
+  });
   const auto factor = backend.fold(hessian.view(), fold_options);
-  const double fold_share = seconds_since(fold_start) / static_cast<double>(group.tensors.size());
-  job.context.pool.for_each(
-      static_cast<std::int64_t>(group.tensors.size()), [&](std::int64_t member) {
-        const auto start = Clock::now();
-        const std::size_t index = group.tensors[static_cast<std::size_t>(member)];
-        const cmf::TensorInfo& info = job.source.tensors()[index];
-        const TensorChoice& choice = job.plan.choices[index];
-        DecodedTensor own;
-        if (settings.targets == nullptr) own = candidate_weights(job, index);
-        const DecodedTensor& weights =
-            settings.targets == nullptr ? own
-                                        : (*settings.targets)[static_cast<std::size_t>(member)];
-        gptq::SweepOptions sweep;
-        sweep.target = *gptq_target(choice.codec);
-        sweep.order = settings.order;
-        sweep.rung = settings.rung;
-        sweep.ladder = settings.ladder;
-        sweep.polish = settings.polish;
-        sweep.rule = choice.rule;
-        sweep.one_bit = choice.one_bit;
-        sweep.one_bit.feedback = settings.lambda < gptq::kNoFeedbackLambda;
-        sweep.debias =
-            sweep.target == gptq::Target::kQ2tp ? settings.q2tp_debias : settings.q4tp_debias;
-        const gptq::SweepResult result = with_context("tensor " + info.name, [&] {
-          return backend.sweep(weights.view(), hessian.view(), *factor, sweep);
-        });
-        job.writer.write_tensor(index, result.payload);
-        job.source.release(index);
-
-        TensorReport& report = job.reports[index];
-        report.hessian_rows = hessian.count;
-        report.lambda = factor->lambda_used;
-        report.retries = static_cast<std::int64_t>(factor->lambda_tried.size()) - 1;
-        report.identity = factor->identity;
-        report.dead_channels = factor->dead_channels;
-        if (result.output_energy > 0) report.error = result.output_error / result.output_energy;
-        report.rtn_error =
-            rounding_error(job, choice, weights, info, hessian, result.output_energy);
-        report.codes = count_codes(choice.codec, weights.rows, weights.cols, result.payload);
-        report.seconds = fold_share + seconds_since(start);
-      });
+  std::vector<DecodedTensor> own(settings.targets == nullptr ? group.tensors.size() : 0);
+  job.context.pool.for_each(static_cast<std::int64_t>(own.size()), [&](std::int64_t i) {
+    own[static_cast<std::size_t>(i)] = candidate_weights(job, group.tensors[static_cast<std::size_t>(i)]);
+  });
+  const std::vector<DecodedTensor>& weights = settings.targets == nullptr ? own : *settings.targets;
+  std::vector<gptq::SweepJob> jobs;
+  for (std::size_t i = 0; i < group.tensors.size(); ++i) {
+    const std::size_t index = group.tensors[i];
+    jobs.push_back({job.source.tensors()[index].name, weights[i].view(),
+                    sweep_options(job.plan.choices[index], settings)});
+  }
+  const std::vector<gptq::SweepResult> results =
+      backend.sweep_group(jobs, hessian.view(), *factor);
+  const double share = seconds_since(start) / static_cast<double>(members);
+  job.context.pool.for_each(members, [&](std::int64_t i) {
+    const auto measure = Clock::now();
+    const Member member{group.tensors[static_cast<std::size_t>(i)], &weights[static_cast<std::size_t>(i)]};
+    const gptq::SweepResult& result = results[static_cast<std::size_t>(i)];
+    job.writer.write_tensor(member.index, result.payload);
+    job.source.release(member.index);
+    TensorReport& report = job.reports[member.index];
+    report.hessian_rows = hessian.count;
+    report.lambda = factor->lambda_used;
+    report.retries = static_cast<std::int64_t>(factor->lambda_tried.size()) - 1;
+    report.identity = factor->identity;
+    report.dead_channels = factor->dead_channels;
+    report.backend = factor->backend;
+    report.backend_note = factor->note;
+    if (result.output_energy > 0) report.error = result.output_error / result.output_energy;
+    report.rtn_error = rounding_error(job, backend, *factor, member, hessian, result.output_energy);
+    report.codes = count_codes(job.plan.choices[member.index].codec, member.weights->rows,
+                               member.weights->cols, result.payload);
+    report.seconds = share + seconds_since(measure);
+  });
 }
 
 void check_written(const std::filesystem::path& output, Pool& pool) {

@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cortiq/gptq/options.hpp"
@@ -26,6 +29,8 @@ class Factor {
       false;  ///< nothing factored up to lambda 10, or (nearly) all channels dead: plain rounding
   std::int64_t dead_channels = 0;
   Order order = Order::kNatural;
+  std::string backend = "host";  ///< where it was made, for the report
+  std::string note;              ///< why it is not where the user would expect it; empty: it is
 };
 
 struct SweepResult {
@@ -33,6 +38,13 @@ struct SweepResult {
   double output_error = 0;   ///< tr((W-Q) H (W-Q)^T), undamped H, f64; Q before its rounding to f32
   double output_energy = 0;  ///< tr(W H W^T)
   std::int64_t dead_groups = 0;  ///< groups stored as all zero
+};
+
+/// One tensor of a group that shares a fold.
+struct SweepJob {
+  std::string_view name;  ///< for messages
+  ConstMatrixView<float> w;
+  SweepOptions options;
 };
 
 class Backend {
@@ -46,6 +58,13 @@ class Backend {
   /// factor.order.
   [[nodiscard]] virtual SweepResult sweep(ConstMatrixView<float> w, ConstMatrixView<double> h_upper,
                                           const Factor& factor, const SweepOptions& options) = 0;
+  /// Sweeps the tensors of a group; results in their order. The same codes as sweep() of each. An Error names the tensor.
+  [[nodiscard]] virtual std::vector<SweepResult> sweep_group(std::span<const SweepJob> jobs,
+                                                             ConstMatrixView<double> h_upper,
+                                                             const Factor& factor);
+  /// tr(E H E^T) of the errors `e` [rows,n] of a tensor that was not swept, undamped H; for reports.
+  [[nodiscard]] virtual double error_of(ConstMatrixView<float> e, ConstMatrixView<double> h_upper,
+                                        const Factor& factor) = 0;
 };
 
 /// f64 on the CPU. Keeps a reference to pool.

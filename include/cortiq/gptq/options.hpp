@@ -58,6 +58,7 @@ struct FoldOptions {
   Order order = Order::kGroup;
   bool keep_damped =
       false;  ///< keep H_d in elimination order for SweepOptions::polish (n^2 f64 more)
+  bool host_only = false;  ///< the sweep that follows is not done on devices (q1s, q1t)
 };
 
 }  // namespace cortiq::gptq

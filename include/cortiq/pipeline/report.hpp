@@ -33,6 +33,8 @@ struct TensorReport {
   std::int64_t retries = 0;
   bool identity = false;  ///< the Hessian never factored
   std::int64_t dead_channels = 0;
+  std::string backend;       ///< "host" or the device's name
+  std::string backend_note;  ///< why the host did what a device was meant to do
   std::optional<double> error;      ///< tr(E H E^T)/tr(W H W^T)
   std::optional<double> rtn_error;  ///< the same for rounding with the same codec
   double seconds = 0;

@@ -1,0 +1,17 @@
+// damped.hpp: H_d / base on the device in elimination order, for polish, output energy and debias.
+#pragma once
+
+#include "factor.hpp"
+
+namespace cortiq::device {
+
+struct DampedHessian {
+  Operand lines;        ///< [size, size], K = row
+  vulkan::Buffer band;  ///< [size/256][256][256] diagonal blocks, f32
+};
+
+/// Records the kernel; no barrier. 4 n^2 bytes.
+[[nodiscard]] DampedHessian make_damped_hessian(const Engine& engine, vulkan::Stream& stream,
+                                                const DeviceFactor& factor);
+
+}  // namespace cortiq::device
