@@ -35,6 +35,10 @@ constexpr Recipe kRecipes[] = {
     {Target::kQ2tp, Q2tpRule::kPlaced, Order::kGroup, Rung::kSim, LadderFit::kFit,
      Choice::kSimCoarse},
     {Target::kQ2tp, Q2tpRule::kPlaced, Order::kGroup, Rung::kDiag, LadderFit::kFit, Choice::kFull},
+    {Target::kQ4tp, Q2tpRule::kPlaced, Order::kGroup, Rung::kAll, LadderFit::kFit,
+     Choice::kSimAll},
+    {Target::kQ2tp, Q2tpRule::kPlaced, Order::kNatural, Rung::kAll, LadderFit::kConverter,
+     Choice::kSimAll},
 };
 
 SweepOptions options_of(const Recipe& s) {

@@ -214,6 +214,18 @@ TEST_F(WriterTest, MayBeFedFromSeveralThreadsInAnyOrder) {
     EXPECT_EQ(text_of(reader->payload(i).bytes()), model.payloads[i]);
 }
 
+TEST_F(WriterTest, ReadsBackWhatWasWrittenBeforeTheFileIsFinished) {
+  const Model model = small_model();
+  Writer writer(path_, Header(test::minimal_header()), model.planned, {});
+  EXPECT_FALSE(writer.is_written(1));
+  for (std::size_t i = model.planned.size(); i-- > 0;)
+    writer.write_tensor(i, bytes_of(model.payloads[i]));
+  for (std::size_t i = 0; i < model.planned.size(); ++i) {
+    EXPECT_TRUE(writer.is_written(i));
+    EXPECT_EQ(text_of(writer.read_back(i)), model.payloads[i]);
+  }
+}
+
 TEST_F(WriterTest, RemovesOrKeepsThePartialFile) {
   const Model model = small_model();
   const Header header(test::minimal_header());

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -45,6 +46,39 @@ TEST(Gram, adds_the_upper_triangle_of_the_second_moments) {
             }
             ASSERT_NEAR(h(r, c), before(r, c) + sum, eps * magnitude + 1e-14) << r << "," << c;
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(Gram, cross_products_equal_a_plain_double_loop_for_any_number_of_threads) {
+  for (const SimdLevel level : simd_levels()) {
+    for (const auto& [m, n, tokens] :
+         {std::array<std::int64_t, 3>{1, 1, 1}, {7, 33, 300}, {130, 65, 513}}) {
+      SCOPED_TRACE(test::shape(level, m, n, tokens));
+      const auto x = random_matrix<float>(tokens, m, 1, 2);
+      const auto y = random_matrix<float>(tokens, n, 4, 3);
+      const auto before = random_matrix<double>(m, n, 2, 3);
+      Matrix<double> got = before;
+      Matrix<double> other = before;
+      Pool one(1, level);
+      Pool many(7, level);
+      cross_accumulate(x.view(), y.view(), got.view(), one);
+      cross_accumulate(x.view(), y.view(), other.view(), many);
+      EXPECT_EQ(got.data, other.data);
+      EXPECT_TRUE(got.gap_is_intact());
+      const double eps = 256.0 * static_cast<double>(std::numeric_limits<float>::epsilon());
+      for (std::int64_t r = 0; r < m; ++r) {
+        for (std::int64_t c = 0; c < n; ++c) {
+          double sum = before(r, c);
+          double magnitude = 0;
+          for (std::int64_t t = 0; t < tokens; ++t) {
+            const double product = static_cast<double>(x(t, r)) * static_cast<double>(y(t, c));
+            sum += product;
+            magnitude += std::abs(product);
+          }
+          ASSERT_NEAR(got(r, c), sum, eps * magnitude + 1e-14) << r << "," << c;
         }
       }
     }
