@@ -261,6 +261,7 @@ void add_gptq(CLI::App& app, const CommonOptions& common, Action& action) {
   add_sweep_options(*command, *arguments);
   add_one_bit_options(*command, arguments->one_bit);
   add_policy_options(*command, *arguments);
+  add_device_options(*command, arguments->options.device);
   command
       ->add_option("--report", arguments->options.reports,
                    "Report FILE.json or FILE.html; repeatable")
@@ -271,6 +272,9 @@ void add_gptq(CLI::App& app, const CommonOptions& common, Action& action) {
                    "Perplexity of input and output on this text (windows of 256)")
       ->check(CLI::ExistingFile);
   command->add_flag("--dry-run", arguments->options.dry_run, "Show the plan, do nothing");
+  command->add_flag("--resume", arguments->options.resume,
+                    "Continue an interrupted run of the same command (OUTPUT.partial); start anew "
+                    "if there is none");
   command->callback([arguments, &common, &action] {
     action = [arguments, &common] { return execute(*arguments, common); };
   });

@@ -27,6 +27,11 @@ struct CalibrationArguments {
 void add_calibration(CLI::App& command, CalibrationArguments& arguments);
 [[nodiscard]] pipeline::CalibrationOptions parse_calibration(const CalibrationArguments& arguments);
 
+/// --device and --vram-gb.
+void add_device_options(CLI::App& command, pipeline::DeviceOptions& options);
+/// Where compiled kernels are kept: below XDG_CACHE_HOME or ~/.cache; nullopt where neither is known.
+[[nodiscard]] std::optional<std::filesystem::path> kernel_cache_folder();
+
 [[nodiscard]] pipeline::Bos parse_bos(const std::string& text);
 
 }  // namespace cortiq::app

@@ -274,6 +274,8 @@ FoldOutcome fold_on_device(const Engine& engine, vulkan::Stream& stream, Pool& p
   factor->size = padded(h_upper.rows());
   factor->dead_channels = factor->scaling.facts.dead_channels;
   if (factor->scaling.facts.mostly_dead) return {nullptr, "nearly all channels are dead"};
+  if (!factor->scaling.facts.dead_rows_zero)
+    return {nullptr, "a channel with a zero diagonal is correlated with others"};
   Upload upload(engine, stream, pool);
   stream.section("upload");
   factor->h = upload_hessian(engine, upload, h_upper);

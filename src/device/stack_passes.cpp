@@ -14,7 +14,7 @@ constexpr std::uint64_t kRowsOfGroup = 8;  // rows of a workgroup of block_sweep
 /// kSearch of block_sweep.
 std::uint32_t search_of(const gptq::SweepOptions& options) {
   if (options.order == gptq::Order::kAct) return 3;
-  if (options.rung == gptq::Rung::kSim) return 2;
+  if (options.rung != gptq::Rung::kDiag) return 2;
   const bool full = options.target == gptq::Target::kQ2tp && options.rule == gptq::Q2tpRule::kPlaced;
   return full ? 1 : 0;
 }

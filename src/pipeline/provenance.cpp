@@ -157,8 +157,8 @@ void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const 
   for (const char* key : {"keep", "down_keep", "col_mask", "row_rescale", "max_cols"}) {
     if (report.options.contains(key)) gptq[key] = report.options[key];
   }
-  gptq["device"] = "cpu";
-  gptq["precision"] = "f64";
+  gptq["device"] = report.options.value("device", "cpu");
+  gptq["precision"] = gptq["device"] == "cpu" ? "f64" : "f32";
   for (const char* key : {"order", "rung", "ladder", "polish", "min_rows", "moe_prior", "effort",
                           "sequential", "seq_alpha", "seq_rho"}) {
     if (report.options.contains(key)) gptq[key] = report.options[key];

@@ -188,6 +188,7 @@ Json report_json(const RunReport& report) {
             {"peak_memory_bytes", report.peak_memory_bytes},
             {"gptq_tensors", report.gptq_count()},
             {"missed", report.missed_count()}};
+  if (!report.device.is_null()) json["device"] = report.device;
   if (const auto ratio = report.mean_error_ratio()) json["error_ratio_to_rounding"] = *ratio;
   if (report.command == "gptq") {
     json["calibration"] = {{"hessians", report.hessians},

@@ -38,6 +38,7 @@ struct OneBitOptions {
   bool row_rescale = true;   ///< q1t: one factor for the scales of a row that fits it best; with
                              ///< feedback it needs FoldOptions::keep_damped
   bool feedback = true;      ///< false: rounding by channel energies, no feedback
+  bool operator==(const OneBitOptions&) const = default;
 };
 
 struct SweepOptions {
@@ -49,6 +50,7 @@ struct SweepOptions {
   bool debias = false;
   int polish = 0;  ///< passes of coordinate descent after the sweep; needs FoldOptions::keep_damped
   OneBitOptions one_bit = {};
+  bool operator==(const SweepOptions&) const = default;
 };
 
 struct FoldOptions {

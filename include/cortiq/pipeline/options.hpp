@@ -42,6 +42,12 @@ struct SequentialOptions {
   double rho = 0.01;           ///< ridge of its solution, in units of mean(diag H)
 };
 
+struct DeviceOptions {
+  std::string device = "auto";  ///< auto, cpu, vulkan[:WHICH[,WHICH…]]
+  std::optional<double> vram_gb;  ///< device memory to use; default: 95 % of what is free
+  std::optional<std::filesystem::path> cache_folder;  ///< where compiled kernels are kept
+};
+
 struct GptqOptions {
   std::filesystem::path input;
   std::filesystem::path output;  ///< empty: derived from input and codec
@@ -55,6 +61,7 @@ struct GptqOptions {
   std::int64_t min_rows = 32;             ///< experts with fewer rows get a prior
   std::optional<std::int64_t> moe_prior;  ///< rows that it counts for; 0 = none, then rounding;
                                           ///< not given: hidden size
+  DeviceOptions device;
   double lambda = 0.01;
   gptq::Order order = gptq::Order::kGroup;
   gptq::Rung rung = gptq::Rung::kSim;
@@ -66,6 +73,7 @@ struct GptqOptions {
   bool q4tp_debias = false;
   bool sanitize = false;
   bool dry_run = false;
+  bool resume = false;  ///< continue an interrupted run, if there is one
   std::vector<std::filesystem::path> reports;  ///< .json or .html
   std::optional<std::filesystem::path>
       perplexity_text;  ///< --ppl: judge input and output on this text

@@ -65,6 +65,7 @@ struct RunReport {
   double seconds = 0;
   double cpu_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;
+  cmf::Json device;  ///< which device, groups done there and on the host, and why
   std::vector<std::string> warnings;
   std::optional<double> perplexity_before;
   std::optional<double> perplexity_after;
