@@ -1,12 +1,12 @@
 # Compiles shaders/*/*.comp to SPIR-V and embeds the words into generated sources in the build folder.
 #
-# Compilers: glslc (shaderc) or glslangValidator (glslang), also the pinned one that `tools/setup.sh --vulkan` puts into the
+# Compilers: glslc (shaderc) or glslangValidator (glslang), also the pinned one that `tools/setup.sh` puts into the
 # user's cache folder. The first that passes shaders/probe/cooperative_matrix.comp compiles the kernels whose name ends in
 # _coop; where none does, those kernels are absent (`cortiq-quant devices --shaders` says so) and the others still work.
 # Any error in a shader fails the build.
 
 set(CORTIQ_SHADER_TARGET vulkan1.2)
-if(DEFINED ENV{XDG_CACHE_HOME})
+if(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
   set(cortiq_cache "$ENV{XDG_CACHE_HOME}/cortiq-quant")
 else()
   set(cortiq_cache "$ENV{HOME}/.cache/cortiq-quant")
