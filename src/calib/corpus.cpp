@@ -54,8 +54,12 @@ void log_findings(const std::string& name, TextKind kind, const Text& text, Log&
     log.warn("{}: {} {} hold no text and were skipped ({}): {}", name, text.skipped.count,
              json ? "items" : "lines",
              json ? "neither a string nor an array with strings"
-                  : "no JSON string, and no object with a string \"text\"",
+                  : "no JSON string, no object with a string \"text\", no messages",
              join_numbers(text.skipped));
+  }
+  if (text.refused.count > 0) {
+    log.warn("{}: the chat template does not take {} conversations, which were skipped ({}): lines {}",
+             name, text.refused.count, text.refusal, join_numbers(text.refused));
   }
   if (text.invalid.count > 0) {
     log.warn("{}: {} sequences are not UTF-8 and were read as U+FFFD: lines {}", name,
@@ -97,9 +101,10 @@ SourceReport read_text_source(const SourceSpec& source, std::int64_t budget,
   const std::int64_t want = text_tokens(budget, options.window, options.bos >= 0);
   SourceReport report = new_report(source, budget);
   SourceTokens read = builtin ? read_tokens(builtin_corpus(), want, encode)
-                              : read_tokens(source.path, want, encode);
+                              : read_tokens(source.path, want, encode, options.chat);
   report.sha256 = builtin ? sha256_hex(builtin_corpus()) : sha256_file(source.path);
   report.lines_skipped = read.text.skipped.count;
+  report.conversations_refused = read.text.refused.count;
   report.skipped_line_numbers = read.text.skipped.numbers;
   report.blank_lines = read.text.blank_lines;
   report.invalid_sequences = read.text.invalid.count;
@@ -108,7 +113,7 @@ SourceReport read_text_source(const SourceSpec& source, std::int64_t budget,
   if (want > 0 && read.text.text.empty()) {
     fail(ErrorKind::kInput,
          "{}: holds no text ({} lines or items without text); give a file with text", name,
-         report.lines_skipped + report.blank_lines);
+         report.lines_skipped + report.blank_lines + report.conversations_refused);
   }
   add_windows(read.ids, options.window, options.bos, report, windows);
   return report;

@@ -62,8 +62,7 @@ Text read_plain(const ReadFile& file, std::uint64_t budget_bytes) {
 }
 
 /// The text of one line: a JSON string, or the string "text" of an object.
-std::optional<std::string> try_line_text(std::string_view line) {
-  nlohmann::json value = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+std::optional<std::string> try_line_text(nlohmann::json value) {
   if (value.is_object()) {
     const auto member = value.find("text");
     if (member == value.end()) return std::nullopt;
@@ -74,26 +73,63 @@ std::optional<std::string> try_line_text(std::string_view line) {
   return std::move(value.get_ref<std::string&>());
 }
 
-Text read_json_lines(const ReadFile& file, std::uint64_t budget_bytes) {
-  Text result;
-  LineReader lines(file, text_begin(file), kMaxBudgetBytes);
-  std::string_view line;
-  for (std::int64_t number = 1; lines.next(line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
-      ++result.blank_lines;
-      continue;
-    }
-    const std::optional<std::string> text = try_line_text(line);
-    if (!text) {
-      result.skipped.add(number);
-      continue;
-    }
-    result.text.append(*text).push_back('\n');
-    if (result.text.size() >= budget_bytes) return result;
-  }
-  result.exhausted = true;
-  return result;
+/// A list of messages, or an object with one.
+bool is_conversation(const nlohmann::json& value) {
+  if (value.is_object() && value.contains("messages")) return value["messages"].is_array();
+  return value.is_array() && !value.empty() && value.front().is_object() &&
+         value.front().contains("role");
 }
+
+class JsonLines {
+ public:
+  JsonLines(const ReadFile& file, const RenderChat& chat) : file_(file), chat_(chat) {}
+
+  Text read(std::uint64_t budget_bytes) {
+    LineReader lines(file_, text_begin(file_), kMaxBudgetBytes);
+    std::string_view line;
+    for (std::int64_t number = 1; lines.next(line); ++number) {
+      take(line, number);
+      if (result_.text.size() >= budget_bytes) return std::move(result_);
+    }
+    result_.exhausted = true;
+    return std::move(result_);
+  }
+
+ private:
+  void take(std::string_view line, std::int64_t number) {
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+      ++result_.blank_lines;
+      return;
+    }
+    nlohmann::json value = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+    const bool conversation = is_conversation(value);
+    if (const auto text = try_line_text(std::move(value))) {
+      result_.text.append(*text).push_back('\n');
+    } else if (conversation) {
+      add_conversation(line, number);
+    } else {
+      result_.skipped.add(number);
+    }
+  }
+
+  void add_conversation(std::string_view line, std::int64_t number) {
+    if (!chat_) {
+      fail(ErrorKind::kUnsupported,
+           "{}: line {} holds a conversation, but the model has no chat template to render it with; "
+           "give the text of the conversations instead",
+           file_.path().string(), number);
+    }
+    const ChatText chat = chat_(line);
+    result_.text += chat.text;
+    if (chat.refusal.empty()) return;
+    result_.refused.add(number);
+    if (result_.refusal.empty()) result_.refusal = chat.refusal;
+  }
+
+  const ReadFile& file_;
+  const RenderChat& chat_;
+  Text result_;
+};
 
 /// The token loop over any way of reading text.
 template <typename Read>
@@ -140,11 +176,11 @@ Text cut_text(std::string_view text, std::uint64_t budget_bytes) {
   return result;
 }
 
-Text read_text(const fs::path& path, std::uint64_t budget_bytes) {
+Text read_text(const fs::path& path, std::uint64_t budget_bytes, const RenderChat& chat) {
   const ReadFile file(path);
   switch (text_kind(path)) {
     case TextKind::kJsonLines:
-      return read_json_lines(file, budget_bytes);
+      return JsonLines(file, chat).read(budget_bytes);
     case TextKind::kJson:
       return read_json_array(file, text_begin(file), budget_bytes);
     case TextKind::kPlain:
@@ -153,9 +189,10 @@ Text read_text(const fs::path& path, std::uint64_t budget_bytes) {
   return read_plain(file, budget_bytes);
 }
 
-SourceTokens read_tokens(const fs::path& path, std::int64_t want, const Encode& encode) {
+SourceTokens read_tokens(const fs::path& path, std::int64_t want, const Encode& encode,
+                         const RenderChat& chat) {
   return read_enough(want, encode,
-                     [&path](std::uint64_t budget) { return read_text(path, budget); });
+                     [&](std::uint64_t budget) { return read_text(path, budget, chat); });
 }
 
 SourceTokens read_tokens(std::string_view text, std::int64_t want, const Encode& encode) {

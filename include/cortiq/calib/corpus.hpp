@@ -46,6 +46,7 @@ struct CorpusOptions {
                             ///< not with teacher data, whose tokens are complete)
   std::int64_t vocab = 0;   ///< bound of the ids of teacher data; 0 = not checked
   bool verify_teacher = true;  ///< see TeacherOptions::verify
+  RenderChat chat = {};        ///< of the model's chat template; empty if it has none
 };
 
 /// What one source gave.
@@ -57,6 +58,7 @@ struct SourceReport {
   std::int64_t tokens_used = 0;     ///< in windows
   std::int64_t tokens_dropped = 0;  ///< last window of one token
   std::int64_t lines_skipped = 0;   ///< .jsonl lines or .json items that hold no text
+  std::int64_t conversations_refused = 0;  ///< by the chat template
   std::vector<std::int64_t> skipped_line_numbers;  ///< the first 10
   std::int64_t blank_lines = 0;                    ///< .jsonl lines of white space only
   std::int64_t invalid_sequences = 0;              ///< of UTF-8 in plain text, each read as U+FFFD
