@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "cortiq/calib/teacher.hpp"
-
 namespace cortiq::app {
 namespace {
 
@@ -97,7 +95,7 @@ pipeline::CalibrationOptions parse_calibration(const CalibrationArguments& argum
   options.bos = parse_bos(arguments.bos);
   const bool teacher = std::any_of(
       options.sources.begin(), options.sources.end(),
-      [](const calib::SourceSpec& source) { return calib::is_teacher_path(source.path); });
+      [](const calib::SourceSpec& source) { return source.is_teacher_data(); });
   if (!arguments.verify_teacher.empty() && !teacher)
     fail(ErrorKind::kUsage, "--verify-tdata: has an effect only with teacher data (--calib *.tdata)");
   options.verify_teacher = arguments.verify_teacher != "off";

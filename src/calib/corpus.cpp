@@ -124,7 +124,7 @@ SourceReport read_source(const SourceSpec& source, std::int64_t budget,
                          model::Windows& windows, Log& log) {
   if (!source.note.empty()) log.info("{}", source.note);
   const SourceReport report =
-      is_teacher_path(source.path)
+      source.is_teacher_data()
           ? read_teacher_source(source, budget, options, windows, log)
           : read_text_source(source, budget, options, encode, windows, log);
   if (report.tokens_used < budget) {

@@ -62,6 +62,8 @@ std::string teacher_note(std::string_view text, std::string_view before, double 
 
 }  // namespace
 
+bool SourceSpec::is_teacher_data() const { return is_teacher_path(path); }
+
 SourceSpec parse_source_spec(std::string_view text) {
   const std::size_t equals = text.rfind('=');
   if (equals == std::string_view::npos) return make_spec(text, text, 1);
@@ -120,7 +122,7 @@ void check_sources(const std::vector<SourceSpec>& sources) {
     fail(ErrorKind::kUsage, "calibration: no text is given; name a file with --calib");
   for (const SourceSpec& source : sources) {
     if (source.path.empty()) continue;
-    if (is_teacher_path(source.path)) {
+    if (source.is_teacher_data()) {
       check_teacher_folder(parse_teacher_selector(source.path.string()));
       continue;
     }

@@ -1,6 +1,9 @@
 #include "calibration_input.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
 
 #include "cortiq/calib/sha256.hpp"
 
@@ -10,6 +13,37 @@ namespace {
 constexpr std::int64_t kDefaultWindow = 2048;
 constexpr std::int64_t kDefaultTokensQ4tp = 32768;
 constexpr std::int64_t kDefaultTokensQ2tp = 131072;
+
+/// Spelling of a token that the header names by its id.
+std::string special_token(const cmf::Json& config, const char* key, model::TokenId fallback,
+                          const model::Tokenizer& tokenizer) {
+  model::TokenId id = fallback;
+  const auto found = config.find(key);
+  if (found != config.end() && found->is_number_integer()) id = found->get<model::TokenId>();
+  if (found != config.end() && found->is_array() && !found->empty() &&
+      found->front().is_number_integer())
+    id = found->front().get<model::TokenId>();
+  if (id < 0 || id >= tokenizer.size()) return {};
+  return tokenizer.decode(std::span(&id, 1));
+}
+
+/// Parsed when the first conversation is met: a template that is not understood does not matter to
+/// other texts.
+class LazyChat {
+ public:
+  LazyChat(std::string source, std::string where, calib::ChatTokens tokens)
+      : source_(std::move(source)), where_(std::move(where)), tokens_(std::move(tokens)) {}
+  calib::ChatText render(std::string_view conversation) {
+    if (!chat_) chat_.emplace(calib::ChatTemplate::parse(source_, where_));
+    return chat_->render(conversation, tokens_);
+  }
+
+ private:
+  std::string source_;
+  std::string where_;
+  calib::ChatTokens tokens_;
+  std::optional<calib::ChatTemplate> chat_;
+};
 
 }  // namespace
 
@@ -38,6 +72,19 @@ model::TokenId resolve_bos(Bos bos, const model::Tokenizer& tokenizer, const mod
   if (arch.bos_token) return static_cast<model::TokenId>(*arch.bos_token);
   fail(ErrorKind::kUsage,
        "--bos on: neither the tokenizer nor the header names a BOS token; use --bos off");
+}
+
+calib::RenderChat chat_renderer(const cmf::Source& source, const model::Tokenizer& tokenizer) {
+  const cmf::Json& header = source.header().json();
+  const auto config = header.find("tokenizer_config");
+  if (config == header.end() || !config->is_object()) return {};
+  const auto text = config->find("chat_template");
+  if (text == config->end() || !text->is_string()) return {};
+  const calib::ChatTokens tokens{special_token(*config, "bos_token_id", tokenizer.bos(), tokenizer),
+                                 special_token(*config, "eos_token_ids", -1, tokenizer)};
+  const auto chat = std::make_shared<LazyChat>(
+      text->get<std::string>(), source.path().string() + ": chat template", tokens);
+  return [chat](std::string_view conversation) { return chat->render(conversation); };
 }
 
 ResolvedCalibration resolve_calibration(const CalibrationOptions& options, bool q2tp,
@@ -79,6 +126,7 @@ CalibrationInput load_calibration(const cmf::Source& source, const model::Arch& 
   corpus_options.window = input.settings.window;
   corpus_options.bos = resolve_bos(options.bos, tokenizer, arch);
   corpus_options.vocab = arch.vocab;
+  corpus_options.chat = chat_renderer(source, tokenizer);
   corpus_options.verify_teacher = options.verify_teacher;
   input.bos = corpus_options.bos >= 0;
   input.corpus = calib::load_corpus(sources, corpus_options, tokenizer, log);

@@ -20,6 +20,11 @@ namespace cortiq::pipeline {
 [[nodiscard]] model::TokenId resolve_bos(Bos bos, const model::Tokenizer& tokenizer,
                                          const model::Arch& arch);
 
+/// Renders conversations with the chat template of the header; empty if it has none. Special tokens
+/// are those whose ids the header names.
+[[nodiscard]] calib::RenderChat chat_renderer(const cmf::Source& source,
+                                              const model::Tokenizer& tokenizer);
+
 struct ResolvedCalibration {
   std::int64_t tokens = 0;
   std::int64_t window = 0;

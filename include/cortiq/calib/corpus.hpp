@@ -22,6 +22,7 @@ struct SourceSpec {
   std::filesystem::path path;
   double share = 1;
   std::string note;  ///< a reading of the text that the user should hear about; empty as a rule
+  [[nodiscard]] bool is_teacher_data() const;
 };
 /// The text splits at its last '=' if a number follows; PATH,share=S is never ambiguous. Exception:
 /// a text that as a whole is the name of an existing file, while the part before the '=' is not, is

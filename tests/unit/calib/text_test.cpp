@@ -93,6 +93,30 @@ TEST(JsonLines, stops_behind_the_line_that_reaches_the_budget) {
   EXPECT_FALSE(text.exhausted);
 }
 
+TEST(JsonLines, conversations_are_rendered_and_refusals_are_counted) {
+  const fs::path path = make_file(
+      "chat.jsonl",
+      "[{\"role\":\"user\",\"content\":\"a\"}]\n\"plain\"\n{\"messages\":[{\"role\":\"bad\"}]}\n"
+      "{\"messages\":[{\"role\":\"user\",\"content\":\"b\"}]}\n{\"messages\":5}\n"
+      "{\"text\":\"t\",\"messages\":[]}\n[1]\n");
+  const RenderChat chat = [](std::string_view conversation) -> ChatText {
+    if (conversation.find("bad") != std::string_view::npos) return {{}, "no such role"};
+    return {"<" + std::to_string(conversation.size()) + ">", {}};
+  };
+  const Text text = read_text(path, 1000, chat);
+  EXPECT_EQ(text.text, "<31>plain\n<44>t\n");
+  EXPECT_EQ(text.refused.numbers, std::vector<std::int64_t>{3});
+  EXPECT_EQ(text.refusal, "no such role");
+  EXPECT_EQ(text.skipped.numbers, (std::vector<std::int64_t>{5, 7}));
+  try {
+    (void)read_text(path, 1000);
+    FAIL() << "was read without a template";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("line 1"), std::string::npos);
+  }
+}
+
 TEST(JsonLines, only_the_first_ten_line_numbers_are_kept) {
   std::string lines;
   for (int i = 0; i < 30; ++i) lines += "{}\n";
