@@ -2,7 +2,7 @@
 // inverse_finish: 128 rows of X = L^-1 from T = sum of L X over the rows above: X = -Linv * T left of the diagonal block,
 // Linv in it. Writes X in place and its transpose as operand lines (K = row of X).
 // Works on the transpose: a workgroup owns 64 columns of X and all 128 rows, so reading in place is safe.
-// Push: FinishPush. Constants: 0 = threads (128), 1 = split operand (0 or 1). Needs: 26 KiB shared memory.
+// Push: FinishPush. Constants: 0 = threads (256), 1 = split operand (0 or 1). Needs: 26 KiB shared memory.
 #extension GL_GOOGLE_include_directive : require
 #include "types.glsl"
 #include "layout.h"
@@ -48,24 +48,23 @@ void main() {
       store_step(current ^ 1u);
       barrier();
     }
-  // sum[i][j]: column first_row(i/4) + i%4, rows first_column(j) + 0..3 of X.
-  [[unroll]] for (uint i = 0u; i < 2u; ++i)
-    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-      const uint column = column0 + first_row(i), row = first_column(j);
-      vec4 down[4];  // four rows of one column each
-      [[unroll]] for (uint e = 0u; e < 4u; ++e) down[e] = -sum[i * 4u + e][j];
-      if (diagonal) {
-        [[unroll]] for (uint q = 0u; q < 4u; ++q) {
-          const vec4 v = push.inverse.at[(row + q) * 32u + (column - push.column) / 4u];
-          [[unroll]] for (uint e = 0u; e < 4u; ++e) down[e][q] = v[e];
-        }
-      }
-      [[unroll]] for (uint q = 0u; q < 4u; ++q)
-        offset_floats(push.x, uint64_t(row + q) * push.stride + column).at[0] =
-            vec4(down[0][q], down[1][q], down[2][q], down[3][q]);
-      [[unroll]] for (uint e = 0u; e < 4u; ++e) {
-        Uvec4s line = offset_lines(push.out_lines, uint64_t(row / 32u) * push.out_rows + column + e);
-        store_line(line, row % 32u / 4u, down[e], kSplit != 0u, push.scale);
+  // sum[i][j]: column first_row() + i, rows first_column(j) + 0..3 of X.
+  [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+    const uint column = column0 + first_row(), row = first_column(j);
+    vec4 down[4];  // four rows of one column each
+    [[unroll]] for (uint e = 0u; e < 4u; ++e) down[e] = -sum[e][j];
+    if (diagonal) {
+      [[unroll]] for (uint q = 0u; q < 4u; ++q) {
+        const vec4 v = push.inverse.at[(row + q) * 32u + (column - push.column) / 4u];
+        [[unroll]] for (uint e = 0u; e < 4u; ++e) down[e][q] = v[e];
       }
     }
+    [[unroll]] for (uint q = 0u; q < 4u; ++q)
+      offset_floats(push.x, uint64_t(row + q) * push.stride + column).at[0] =
+          vec4(down[0][q], down[1][q], down[2][q], down[3][q]);
+    [[unroll]] for (uint e = 0u; e < 4u; ++e) {
+      Uvec4s line = offset_lines(push.out_lines, uint64_t(row / 32u) * push.out_rows + column + e);
+      store_line(line, row % 32u / 4u, down[e], kSplit != 0u, push.scale);
+    }
+  }
 }

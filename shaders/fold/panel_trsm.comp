@@ -1,7 +1,7 @@
 #version 450
 // panel_trsm: 128 columns of L below a diagonal block: L = C * Linv^T, written as operand lines.
 // C [rows,128] f32 (left as it is); inverse [128,128]. A workgroup does 64 rows.
-// Push: TrsmPush. Constants: 0 = threads (128), 1 = split operand (0 or 1). Needs: 26 KiB shared memory.
+// Push: TrsmPush. Constants: 0 = threads (256), 1 = split operand (0 or 1). Needs: 26 KiB shared memory.
 #extension GL_GOOGLE_include_directive : require
 #include "types.glsl"
 #include "layout.h"
@@ -43,8 +43,8 @@ void main() {
       store_step(current ^ 1u);
       barrier();
     }
-  [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-    const uint row = row0 + first_row(i / 4u) + i % 4u;
+  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+    const uint row = row0 + first_row() + i;
     [[unroll]] for (uint j = 0u; j < 2u; ++j) {
       const uint column = first_column(j);
       Uvec4s line = offset_lines(push.out_lines, uint64_t(column / 32u) * push.out_rows + row);

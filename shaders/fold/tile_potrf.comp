@@ -9,52 +9,83 @@
 layout(local_size_x_id = 0) in;
 layout(push_constant, scalar) uniform Push { PotrfPush push; };
 
-shared float column_of[2][128], row_of[2][128];
+// Two columns are eliminated between two barriers: their raw values go through shared memory, and every thread factors
+// the 2 x 2 block on the diagonal and substitutes for the rows it needs.
+const uint kWide = 2u;
+shared float columns[2][kWide][128];  // of the matrix
+shared float rows[2][kWide][128];     // of the inverse
+
+// L of the 2 x 2 block: below the diagonal, and the reciprocals of its diagonal.
+float l10;
+vec2 reciprocal;
+
+float reciprocal_root(float pivot, uint column) {
+  if (!(pivot > 0.0)) {
+    if (gl_LocalInvocationID.x == 0u && push.status.at[0] == 0u) push.status.at[0] = push.column + column + 1u;
+    pivot = 1.0;
+  }
+  const float scale = inversesqrt(pivot);
+  return scale * (1.5 - 0.5 * pivot * scale * scale);  // one Newton step: inversesqrt is approximate
+}
+
+void factor_block(uint u, uint k) {
+  reciprocal.x = reciprocal_root(columns[u][0][k], k);
+  l10 = columns[u][0][k + 1u] * reciprocal.x;
+  reciprocal.y = reciprocal_root(fma(-l10, l10, columns[u][1][k + 1u]), k + 1u);
+}
+
+// y with L y = v for the 2 x 2 block.
+vec2 substitute(float first, float second) {
+  const float y = first * reciprocal.x;
+  return vec2(y, fma(-l10, y, second) * reciprocal.y);
+}
+
+float subtract_dot(float from, vec2 a, vec2 b) { return fma(-a.y, b.y, fma(-a.x, b.x, from)); }
 
 void main() {
-  const uint thread = gl_LocalInvocationID.x, ti = thread % 16u, tj = thread / 16u;
+  const uint thread = gl_LocalInvocationID.x, ti = thread / 16u, tj = thread % 16u;  // neighbours read neighbouring columns
   float r[8][8], x[8][8];
   [[unroll]] for (uint a = 0u; a < 8u; ++a)
     [[unroll]] for (uint b = 0u; b < 8u; ++b) {
       const uint i = ti + 16u * a, j = tj + 16u * b;
-      r[a][b] = j <= i ? push.a.at[i * push.stride + j] : 0.0;
+      r[a][b] = b <= a && j <= i ? push.a.at[i * push.stride + j] : 0.0;
       x[a][b] = i == j ? 1.0 : 0.0;
     }
   [[unroll]] for (uint block = 0u; block < 8u; ++block) {
-    for (uint step = 0u; step < 16u; ++step) {
-      const uint k = block * 16u + step, u = step & 1u;
-      if (tj == step)
-        [[unroll]] for (uint a = block; a < 8u; ++a) column_of[u][ti + 16u * a] = r[a][block];
-      if (ti == step)
-        [[unroll]] for (uint b = 0u; b <= block; ++b) row_of[u][tj + 16u * b] = x[block][b];
+    for (uint pair = 0u; pair < 8u; ++pair) {
+      const uint first = pair * kWide;  // inside the block of 16
+      const uint k = block * 16u + first, u = pair & 1u;
+      if (tj >= first && tj < first + kWide)
+        [[unroll]] for (uint a = block; a < 8u; ++a) columns[u][tj - first][ti + 16u * a] = r[a][block];
+      if (ti >= first && ti < first + kWide)
+        [[unroll]] for (uint b = 0u; b <= block; ++b) rows[u][ti - first][tj + 16u * b] = x[block][b];
       barrier();
-      float pivot = column_of[u][k];
-      if (!(pivot > 0.0)) {
-        if (thread == 0u && push.status.at[0] == 0u) push.status.at[0] = push.column + k + 1u;
-        pivot = 1.0;
+      factor_block(u, k);
+      vec2 li[8];
+      [[unroll]] for (uint a = block; a < 8u; ++a) {
+        const uint i = ti + 16u * a;
+        li[a] = substitute(columns[u][0][i], columns[u][1][i]);
       }
-      float scale = inversesqrt(pivot);
-      scale = scale * (1.5 - 0.5 * pivot * scale * scale);  // one Newton step: inversesqrt is approximate
-      float li[8], lj[8], xr[8];
-      [[unroll]] for (uint a = block; a < 8u; ++a) li[a] = column_of[u][ti + 16u * a] * scale;
-      [[unroll]] for (uint b = block; b < 8u; ++b) lj[b] = column_of[u][tj + 16u * b] * scale;
-      [[unroll]] for (uint b = 0u; b <= block; ++b) xr[b] = row_of[u][tj + 16u * b] * scale;
-      if (tj == step)
-        [[unroll]] for (uint a = block; a < 8u; ++a) r[a][block] = li[a];
-      if (ti == step)
-        [[unroll]] for (uint b = 0u; b <= block; ++b) x[block][b] = xr[b];
-      if (tj <= step) lj[block] = 0.0;
-      const float below = ti > step ? li[block] : 0.0;
-      [[unroll]] for (uint a = block; a < 8u; ++a)
-        [[unroll]] for (uint b = block; b < 8u; ++b) r[a][b] = fma(-li[a], lj[b], r[a][b]);
-      [[unroll]] for (uint b = 0u; b <= block; ++b) x[block][b] = fma(-below, xr[b], x[block][b]);
-      [[unroll]] for (uint a = block + 1u; a < 8u; ++a)
-        [[unroll]] for (uint b = 0u; b <= block; ++b) x[a][b] = fma(-li[a], xr[b], x[a][b]);
+      // Finished rows and columns take garbage that nobody reads.
+      [[unroll]] for (uint b = block; b < 8u; ++b) {
+        const uint j = tj + 16u * b;
+        const vec2 lj = substitute(columns[u][0][j], columns[u][1][j]);
+        [[unroll]] for (uint a = b; a < 8u; ++a) r[a][b] = subtract_dot(r[a][b], li[a], lj);
+      }
+      const vec2 below = ti >= first + kWide ? li[block] : vec2(0.0);
+      [[unroll]] for (uint b = 0u; b <= block; ++b) {
+        const uint j = tj + 16u * b;
+        const vec2 z = substitute(rows[u][0][j], rows[u][1][j]);
+        x[block][b] = subtract_dot(x[block][b], below, z);
+        if (ti == first) x[block][b] = z.x;
+        if (ti == first + 1u) x[block][b] = z.y;
+        [[unroll]] for (uint a = block + 1u; a < 8u; ++a) x[a][b] = subtract_dot(x[a][b], li[a], z);
+      }
     }
   }
   [[unroll]] for (uint a = 0u; a < 8u; ++a)
     [[unroll]] for (uint b = 0u; b < 8u; ++b) {
       const uint i = ti + 16u * a, j = tj + 16u * b;
-      push.inverse.at[i * 128u + j] = j <= i ? x[a][b] : 0.0;
+      push.inverse.at[i * 128u + j] = b <= a && j <= i ? x[a][b] : 0.0;
     }
 }

@@ -2,8 +2,9 @@
 // operand_gemm_coop: C[M,N] (+)= alpha * A * B^T with split operands, on cooperative matrices.
 // Each f32 value is the sum of two f16 halves (22 bits); three of the four products are formed. The matrix unit
 // truncates as it accumulates, so its sums are added to f32 sums after every K = 32.
-// Push: GemmPush. Constants: 0 = threads (256), 1 = products formed (3; 1 = the high halves alone). Needs: subgroup 32, 36 KiB shared memory, KHR f16 16x16x16.
-// One workgroup per 128 x 128 tile of C; tiles are numbered so that eight rows of tiles share a column of B.
+// Push: GemmPush. Constants: 0 = threads (2 * edge), 1 = products formed (3; 1 = the high halves alone), 2 = edge of a
+// tile of C (128, or 64 where few tiles would leave most of the device idle). Needs: subgroup 32, 36 KiB shared memory, KHR f16 16x16x16.
+// One workgroup per tile of C; tiles are numbered so that eight rows of tiles share a column of B.
 #pragma use_vulkan_memory_model
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
@@ -14,22 +15,23 @@
 #include "layout.h"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kProducts = 3u;
+layout(constant_id = 2) const uint kEdge = 128u;
 layout(push_constant, scalar) uniform Push { GemmPush push; };
 
-const uint kThreads = 256u;
+const uint kThreads = 2u * kEdge;
 const uint kPitch = 9u;                       // uvec4 per shared line: 8 and a pad against bank conflicts
-const uint kWarpRows = 32u, kWarpCols = 64u;  // of C, per subgroup
-const uint kWarpsAcross = kTile / kWarpCols;
+const uint kWarpRows = 32u, kWarpCols = kEdge / 2u;  // of C, per subgroup
+const uint kWarpsAcross = 2u;
 const uint kRowBlocks = kWarpRows / 16u, kColBlocks = kWarpCols / 16u;
-const uint kLoads = kTile * 8u / kThreads;    // uvec4 per thread, operand and chunk
+const uint kLoads = kEdge * 8u / kThreads;    // uvec4 per thread, operand and chunk
 const uint kBand = 8u;                        // rows of tiles that are walked together
 
 #define MatrixA coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
 #define MatrixB coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
 #define MatrixC coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 
-shared uvec4 tile_a[kTile * kPitch];
-shared uvec4 tile_b[kTile * kPitch];
+shared uvec4 tile_a[kEdge * kPitch];
+shared uvec4 tile_b[kEdge * kPitch];
 
 void main() {
   const uint id = workgroup_number();
@@ -40,15 +42,15 @@ void main() {
   const uint tile_m = band * kBand + in_band % band_rows;
   const uint tile_n = in_band / band_rows;
   if ((push.flags & kGemmLowerOnly) != 0u &&
-      push.col0 + tile_n * kTile > push.row0 + tile_m * kTile + kTile - 1u)
+      push.col0 + tile_n * kEdge > push.row0 + tile_m * kEdge + kEdge - 1u)
     return;
   uint first = 0u, last = push.chunks;
   if ((push.flags & kGemmTriangularB) != 0u) {
-    const uint begin = (push.col0 + tile_n * kTile);
+    const uint begin = (push.col0 + tile_n * kEdge);
     if (begin > push.k0) first = min((begin - push.k0) / kChunk, last);
   }
   if ((push.flags & kGemmUpperB) != 0u) {
-    const uint end = push.col0 + tile_n * kTile + kTile;
+    const uint end = push.col0 + tile_n * kEdge + kEdge;
     last = end > push.k0 ? min((end - push.k0) / kChunk, last) : 0u;
   }
 
@@ -56,8 +58,8 @@ void main() {
   const uint warp_m = gl_SubgroupID / kWarpsAcross, warp_n = gl_SubgroupID % kWarpsAcross;
   const uint column = thread % 8u, row = thread / 8u;
   const uint store = row * kPitch + column;
-  Uvec4s a = offset_lines(push.a, uint64_t(first) * push.a_rows + tile_m * kTile);
-  Uvec4s b = offset_lines(push.b, uint64_t(first) * push.b_rows + tile_n * kTile);
+  Uvec4s a = offset_lines(push.a, uint64_t(first) * push.a_rows + tile_m * kEdge);
+  Uvec4s b = offset_lines(push.b, uint64_t(first) * push.b_rows + tile_n * kEdge);
 
   float zero = 0.0;  // not a constant: some compilers give constant matrices another type
   MatrixC sum[kRowBlocks * kColBlocks];
@@ -121,8 +123,8 @@ void main() {
         part[i * kColBlocks + j] = MatrixC(zero);
       }
   }
-  Floats c = advance(push.c, uint64_t(tile_m * kTile + warp_m * kWarpRows) * push.c_stride +
-                                tile_n * kTile + warp_n * kWarpCols);
+  Floats c = advance(push.c, uint64_t(tile_m * kEdge + warp_m * kWarpRows) * push.c_stride +
+                                tile_n * kEdge + warp_n * kWarpCols);
   [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i)
     [[unroll]] for (uint j = 0u; j < kColBlocks; ++j) {
       const uint at = i * 16u * push.c_stride + j * 16u;

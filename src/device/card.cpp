@@ -29,18 +29,31 @@ Card::Borrowed::Borrowed(Card& card) : card_(card) {
     }
   }
   if (!stream_) stream_ = std::make_unique<vulkan::Stream>(card.engine_.shared_context());
-  busy_before_ = stream_->busy_seconds();
 }
 
 Card::Borrowed::~Borrowed() {
   const std::lock_guard lock(card_.mutex_);
-  card_.busy_ += stream_->busy_seconds() - busy_before_;
+  const auto intervals = stream_->take_intervals();
+  card_.intervals_.insert(card_.intervals_.end(), intervals.begin(), intervals.end());
   if (reusable_) card_.idle_.push_back(std::move(stream_));
 }
 
 double Card::busy_seconds() const {
-  const std::lock_guard lock(mutex_);
-  return busy_;
+  std::vector<vulkan::Interval> sorted;
+  {
+    const std::lock_guard lock(mutex_);
+    sorted = intervals_;
+  }
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  double busy = 0;
+  double covered = sorted.empty() ? 0 : sorted.front().begin;
+  for (const vulkan::Interval& interval : sorted) {
+    if (interval.end <= covered) continue;
+    busy += interval.end - std::max(covered, interval.begin);
+    covered = interval.end;
+  }
+  return busy;
 }
 
 }  // namespace cortiq::device

@@ -36,10 +36,10 @@ class Card {
    private:
     Card& card_;
     std::unique_ptr<vulkan::Stream> stream_;
-    double busy_before_ = 0;
     bool reusable_ = false;
   };
 
+  /// Time during which at least one submission was running.
   [[nodiscard]] double busy_seconds() const;
 
  private:
@@ -49,7 +49,7 @@ class Card {
   std::atomic<bool> lost_{false};
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<vulkan::Stream>> idle_;
-  double busy_ = 0;
+  std::vector<vulkan::Interval> intervals_;
 };
 
 }  // namespace cortiq::device

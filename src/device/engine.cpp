@@ -9,9 +9,14 @@ namespace cortiq::device {
 namespace {
 
 constexpr std::uint32_t kPlainThreads = 128;
-constexpr std::uint32_t kCooperativeThreads = 256;
+constexpr std::int64_t kSmallEdge = 64;  // of a tile, where tiles of 128 would leave most of the device idle
+constexpr std::int64_t kFewTiles = 200;
 constexpr std::uint32_t kCooperativeShared = 36864;  // two tiles of 128 lines of 144 bytes
 constexpr float kSplitRange = 32768.0F;              // half of what an f16 holds
+
+bool few_tiles(const Product& p) {
+  return p.m / layout::kTile * (p.n / layout::kTile) < kFewTiles;
+}
 
 }  // namespace
 
@@ -56,17 +61,19 @@ void Engine::multiply(vulkan::Stream& stream, const Product& p) const {
   push.b_rows = static_cast<std::uint32_t>(p.b->rows);
   push.c_stride = static_cast<std::uint32_t>(p.c_stride);
   push.chunks = static_cast<std::uint32_t>(p.k / layout::kChunk);
-  push.tiles_m = static_cast<std::uint32_t>(p.m / layout::kTile);
-  push.tiles_n = static_cast<std::uint32_t>(p.n / layout::kTile);
+  const std::int64_t edge = split() && few_tiles(p) ? kSmallEdge : layout::kTile;
+  push.tiles_m = static_cast<std::uint32_t>(p.m / edge);
+  push.tiles_n = static_cast<std::uint32_t>(p.n / edge);
   push.flags = p.flags;
   push.row0 = static_cast<std::uint32_t>(p.row0);
   push.col0 = static_cast<std::uint32_t>(p.col0);
   push.k0 = static_cast<std::uint32_t>(p.k0);
   push.alpha = static_cast<float>(p.alpha / (static_cast<double>(p.a->scale) *
                                              static_cast<double>(p.b->scale)));
-  const std::uint32_t products[1] = {p.high_only ? 1U : 3U};
+  const std::uint32_t constants[2] = {p.high_only ? 1U : 3U, static_cast<std::uint32_t>(edge)};
   const auto& kernel = split()
-                           ? pipeline(vulkan::Kernel::kOperandGemmCoop, kCooperativeThreads, products)
+                           ? pipeline(vulkan::Kernel::kOperandGemmCoop,
+                                      static_cast<std::uint32_t>(2 * edge), constants)
                            : pipeline(vulkan::Kernel::kOperandGemm, kPlainThreads);
   stream.dispatch(kernel, push, std::uint64_t{push.tiles_m} * push.tiles_n);
   double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);

@@ -50,6 +50,7 @@ struct FoldOutcome {
 
 /// Device time of the fold itself: from the packed H on the device to U, without the upload.
 struct FoldTimes {
+  std::int64_t panel = 0;  ///< in: columns of a panel, 0 = the default (benchmarks)
   double device_seconds = 0;
 };
 

@@ -13,13 +13,14 @@ namespace {
 
 using vulkan::Kernel;
 
-constexpr std::int64_t kPanel = 1024;
+constexpr std::int64_t kPanel = 1024;          // columns that share one product with all columns before them
+constexpr std::int64_t kSmallPanel = 512;     // of matrices up to kSmallWidth: short products wait less
+constexpr std::int64_t kSmallWidth = 8192;
 constexpr std::int64_t kBlock = layout::kTile;
 constexpr float kFactorScale = 1024.0F;       // |L| <= 1
 constexpr float kInverseScaleLimit = 1024.0F;
 constexpr float kUScaleLimit = 4096.0F;
 constexpr std::uint32_t kThreads = 256;
-constexpr std::uint32_t kSmallThreads = 128;  // panel_trsm, inverse_finish
 
 /// Buffers that live only during the fold.
 struct Work {
@@ -39,8 +40,12 @@ struct Work {
 
 class Schedule {
  public:
-  Schedule(const Engine& engine, vulkan::Stream& stream, Work& work)
-      : engine_(engine), stream_(stream), w_(work), split_{engine.split() ? 1U : 0U} {}
+  Schedule(const Engine& engine, vulkan::Stream& stream, Work& work, std::int64_t panel)
+      : engine_(engine),
+        stream_(stream),
+        w_(work),
+        panel_(panel > 0 ? panel : work.size <= kSmallWidth ? kSmallPanel : kPanel),
+        split_{engine.split() ? 1U : 0U} {}
 
   void run() {
     const std::int64_t n = w_.size;
@@ -48,8 +53,8 @@ class Schedule {
     stream_.fill(w_.xt.lines, 0, w_.xt.lines.bytes(), 0);
     stream_.fill(w_.status, 0, w_.status.bytes(), 0);
     stream_.barrier();
-    for (std::int64_t panel = 0; panel < n; panel += kPanel) {
-      const std::int64_t width = std::min(kPanel, n - panel);
+    for (std::int64_t panel = 0; panel < n; panel += panel_) {
+      const std::int64_t width = std::min(panel_, n - panel);
       if (panel > 0) {
         stream_.section("panel product");
         update(panel, 0, panel, width);
@@ -60,11 +65,11 @@ class Schedule {
         if (c > panel) {
           stream_.section("block product");
           update(c, panel, c - panel, kBlock);
-          accumulate(c, kBlock, panel, c - panel);
           stream_.barrier();
         }
         stream_.section("diagonal block");
         factor_block(c);
+        if (c > panel) accumulate(c, kBlock, panel, c - panel);
         stream_.barrier();
         stream_.section("solve");
         solve_below(c);
@@ -134,7 +139,7 @@ class Schedule {
     push.out_rows = static_cast<std::uint32_t>(w_.size);
     push.groups = static_cast<std::uint32_t>(rows / 64);
     push.scale = w_.l.scale;
-    stream_.dispatch(engine_.pipeline(Kernel::kPanelTrsm, kSmallThreads, split_), push, push.groups);
+    stream_.dispatch(engine_.pipeline(Kernel::kPanelTrsm, kThreads, split_), push, push.groups);
     stream_.account(2.0 * static_cast<double>(rows) * kBlock * kBlock);
   }
 
@@ -148,7 +153,7 @@ class Schedule {
     push.column = static_cast<std::uint32_t>(c);
     push.groups = static_cast<std::uint32_t>((c + kBlock) / 64);
     push.scale = w_.xt.scale;
-    stream_.dispatch(engine_.pipeline(Kernel::kInverseFinish, kSmallThreads, split_), push,
+    stream_.dispatch(engine_.pipeline(Kernel::kInverseFinish, kThreads, split_), push,
                      push.groups);
     stream_.account(2.0 * static_cast<double>(c) * kBlock * kBlock);
   }
@@ -156,6 +161,7 @@ class Schedule {
   const Engine& engine_;
   vulkan::Stream& stream_;
   Work& w_;
+  std::int64_t panel_;
   std::uint32_t split_[1];
 };
 
@@ -234,7 +240,7 @@ std::string try_factor(const Engine& engine, vulkan::Stream& stream, Upload& upl
   const double before = stream.busy_seconds();
   build(engine, stream, factor, work);
   stream.barrier();
-  Schedule(engine, stream, work).run();
+  Schedule(engine, stream, work, times != nullptr ? times->panel : 0).run();
   // A is spent: its memory is what U needs.
   factor.u.rows = size;
   factor.u.chunks = size / layout::kChunk;

@@ -41,6 +41,9 @@ class StackSweep {
   void gather(std::uint32_t what, const Operand* lines);
   void make_table();
   void pass();
+  void make_gradient(const DampedHessian& h, float scale);
+  void polish_block(const DampedHessian& h, const Operand& changes, std::int64_t first,
+                    std::int64_t columns);
   [[nodiscard]] std::uint64_t work_column(std::int64_t column) const;
   void check_status(std::string_view what);
   void read_params();

@@ -9,6 +9,8 @@ namespace {
 
 using vulkan::Kernel;
 constexpr std::uint32_t kThreads = 256;
+constexpr double kChangeHeadroom = 4;     // |q - w| and changes of q, in units of the largest weight
+constexpr float kChangeScaleLimit = 1e6F;
 constexpr std::uint64_t kRowsOfGroup = 8;  // rows of a workgroup of block_sweep and block_polish
 
 /// kSearch of block_sweep.
@@ -83,51 +85,15 @@ void StackSweep::pass() {
 
 void StackSweep::polish(const DampedHessian& h) {
   if (options_.polish <= 0 || fixed_) return;
-  {
-    Operand difference = engine_.make_operand(padded_rows_, size_, split_scale(4.0 * static_cast<double>(absmax_), 1e6F));
-    gather(2, &difference);
-    stream_.barrier();
-    stream_.section("polish gradient");
-    Product p;
-    p.a = &difference;
-    p.b = &h.lines;
-    p.c = work_column(0);
-    p.c_stride = size_;
-    p.m = padded_rows_;
-    p.n = size_;
-    p.k = size_;
-    engine_.multiply(stream_, p);
-    stream_.barrier();
-    stream_.finish();  // before the operand's memory is given back
-  }
-  Operand changes = engine_.make_operand(padded_rows_, kBlockColumns,
-                                         split_scale(4.0 * static_cast<double>(absmax_), 1e6F));
-  const std::uint32_t constants[2] = {four_bit_ ? 1U : 0U, engine_.split() ? 1U : 0U};
-  const auto& kernel = engine_.pipeline(Kernel::kBlockPolish, kThreads, constants);
+  const float scale = split_scale(kChangeHeadroom * static_cast<double>(absmax_), kChangeScaleLimit);
+  make_gradient(h, scale);
+  const Operand changes = engine_.make_operand(padded_rows_, kBlockColumns, scale);
   for (int pass = 0; pass < options_.polish; ++pass) {
     for (std::int64_t first = 0; first < n_; first += kBlockColumns) {
       const std::int64_t columns = std::min(kBlockColumns, n_ - first);
-      layout::PolishPush push{};
-      push.gradient = work_column(first);
-      push.band = h.band.address() + 4U * static_cast<std::uint64_t>(first * kBlockColumns);
-      push.table = table_.address();
-      push.channel = factor_.channel.address() + 4U * static_cast<std::uint64_t>(first);
-      push.rungs = rungs_.address();
-      push.codes = codes_.address() + 16U * static_cast<std::uint64_t>(first / layout::kChunk);
-      push.changes = changes.line(0, 0);
-      push.loss = loss_.address();
-      push.rows = static_cast<std::uint32_t>(rows_);
-      push.padded_rows = static_cast<std::uint32_t>(padded_rows_);
-      push.size = static_cast<std::uint32_t>(size_);
-      push.groups = static_cast<std::uint32_t>(groups_);
-      push.columns = static_cast<std::uint32_t>(columns);
-      push.scale = changes.scale;
-      stream_.section("block polish");
-      stream_.dispatch(kernel, push, workgroups(rows_));
-      stream_.account(static_cast<double>(rows_ * columns) * 300.0);
+      polish_block(h, changes, first, columns);
       // The last pass needs the gradient only where it has not been yet.
       const std::int64_t from = pass + 1 == options_.polish ? first + columns : 0;
-      stream_.barrier();
       if (from >= n_) break;
       stream_.section("polish product");
       Product p;
@@ -147,6 +113,50 @@ void StackSweep::polish(const DampedHessian& h) {
   }
   stream_.barrier();
   stream_.finish();
+}
+
+/// work = (Q - W) H_d / base.
+void StackSweep::make_gradient(const DampedHessian& h, float scale) {
+  const Operand difference = engine_.make_operand(padded_rows_, size_, scale);
+  gather(2, &difference);
+  stream_.barrier();
+  stream_.section("polish gradient");
+  Product p;
+  p.a = &difference;
+  p.b = &h.lines;
+  p.c = work_column(0);
+  p.c_stride = size_;
+  p.m = padded_rows_;
+  p.n = size_;
+  p.k = size_;
+  engine_.multiply(stream_, p);
+  stream_.barrier();
+  stream_.finish();  // before the operand's memory is given back
+}
+
+void StackSweep::polish_block(const DampedHessian& h, const Operand& changes, std::int64_t first,
+                              std::int64_t columns) {
+  layout::PolishPush push{};
+  push.gradient = work_column(first);
+  push.band = h.band.address() + 4U * static_cast<std::uint64_t>(first * kBlockColumns);
+  push.table = table_.address();
+  push.channel = factor_.channel.address() + 4U * static_cast<std::uint64_t>(first);
+  push.rungs = rungs_.address();
+  push.codes = codes_.address() + 16U * static_cast<std::uint64_t>(first / layout::kChunk);
+  push.changes = changes.line(0, 0);
+  push.loss = loss_.address();
+  push.rows = static_cast<std::uint32_t>(rows_);
+  push.padded_rows = static_cast<std::uint32_t>(padded_rows_);
+  push.size = static_cast<std::uint32_t>(size_);
+  push.groups = static_cast<std::uint32_t>(groups_);
+  push.columns = static_cast<std::uint32_t>(columns);
+  push.scale = changes.scale;
+  const std::uint32_t constants[2] = {four_bit_ ? 1U : 0U, engine_.split() ? 1U : 0U};
+  stream_.section("block polish");
+  stream_.dispatch(engine_.pipeline(Kernel::kBlockPolish, kThreads, constants), push,
+                   workgroups(rows_));
+  stream_.account(static_cast<double>(rows_ * columns) * 300.0);
+  stream_.barrier();
 }
 
 }  // namespace cortiq::device

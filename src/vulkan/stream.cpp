@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "state.hpp"
 
@@ -87,6 +88,7 @@ struct Stream::State {
   std::vector<Submission> idle;
   std::uint64_t submitted = 0;
   std::uint64_t retired = 0;
+  std::vector<Interval> intervals;
   double busy = 0;
   double longest = 0;
   std::map<std::string, Section> profile;
@@ -193,6 +195,8 @@ void Stream::State::retire() {
       };
       const double total = seconds(0, ticks.size() - 1);
       busy += total;
+      const double begin_seconds = static_cast<double>(ticks.front()) * device.timestamp_seconds;
+      intervals.push_back({begin_seconds, begin_seconds + total});
       longest = std::max(longest, total);
       if (s.flops > 1e9 && total > 1e-4) device.flops_per_second = s.flops / total;
       for (std::size_t i = 0; i + 1 < ticks.size(); ++i) {
@@ -294,6 +298,7 @@ void Stream::finish() {
 }
 
 double Stream::busy_seconds() const { return state_->busy; }
+std::vector<Interval> Stream::take_intervals() { return std::exchange(state_->intervals, {}); }
 double Stream::longest_submission() const { return state_->longest; }
 
 }  // namespace cortiq::vulkan

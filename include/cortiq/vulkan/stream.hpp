@@ -14,6 +14,12 @@
 
 namespace cortiq::vulkan {
 
+/// Begin and end of a submission by the device's clock, seconds since some moment that all streams share.
+struct Interval {
+  double begin = 0;
+  double end = 0;
+};
+
 /// Device time of the commands between two marks.
 struct Section {
   std::string name;
@@ -57,6 +63,8 @@ class Stream {
   void finish();
   /// Device seconds of all finished submissions.
   [[nodiscard]] double busy_seconds() const;
+  /// When the submissions since the last call ran.
+  [[nodiscard]] std::vector<Interval> take_intervals();
   /// Longest submission so far, seconds.
   [[nodiscard]] double longest_submission() const;
 
