@@ -1,6 +1,6 @@
 // device_fold_bench.cpp: the fold on a Vulkan device, one JSON line per case, so that two runs can be compared.
 //   device_fold_bench [device index] [n ...]
-// Time is the device's own (timestamps), best of three after a warm-up; sections are of one profiled run.
+// Time is the device's own (timestamps), best of at least three after a warm-up; sections are of one profiled run.
 // Reference figures of torch on an H200: docs/benchmarks.md. Error: |U^T U H_d v - v| / |v| in f64 for a random v.
 #include <cmath>
 #include <cstdio>
@@ -14,17 +14,25 @@
 namespace cortiq::device::bench {
 namespace {
 
+/// FOLD_BENCH_PANEL: columns of a panel instead of the default, to find the best.
+std::int64_t panel_columns() {
+  const char* text = std::getenv("FOLD_BENCH_PANEL");
+  return text != nullptr ? std::atoll(text) : 0;
+}
+
 void run_case(const Engine& engine, Pool& pool, std::int64_t n) {
   const SyntheticHessian h(n, pool);
   vulkan::Stream stream(engine.shared_context());
   const gptq::FoldOptions options{.lambda = 0.01, .order = gptq::Order::kGroup};
   double best = 1e30, best_wall = 1e30, worst_submission = 0;
   FoldOutcome outcome;
-  for (int round = 0; round < 4; ++round) {
+  const Clock total;  // idle cards take some tenths of a second to reach their clock rate
+  for (int round = 0; round < 4 || total.seconds() < 0.5; ++round) {
     outcome = {};
     const double before = stream.busy_seconds();
     const Clock clock;
     FoldTimes times;
+    times.panel = panel_columns();
     outcome = fold_on_device(engine, stream, pool, h.view(), options, &times);
     stream.finish();
     const double busy = times.device_seconds > 0 ? times.device_seconds : stream.busy_seconds() - before;
