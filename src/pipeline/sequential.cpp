@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "post_norm.hpp"
 #include "sequential_layer.hpp"
 #include "sequential_target.hpp"
 
@@ -140,16 +141,24 @@ void SequentialRun::input_stage(Layer& layer, Role role) {
 void SequentialRun::output_stage(Layer& layer, Role role) {
   const GroupPlan* group = find(layer.index, role);
   std::optional<calib::StreamCapture> capture;
-  // A norm behind the matrix makes its output another thing than what joins the residual stream.
+  std::optional<PostNormScale> scale;
   const model::Arch& arch = quantized_.arch();
-  if (group != nullptr)
-    capture.emplace(input_of(*group), arch.sandwich_norms ? 0 : arch.hidden, pool());
+  const bool corrects = parts_.options.sequential.alpha != 0.0;
+  if (group != nullptr) capture.emplace(input_of(*group), corrects ? arch.hidden : 0, pool());
+  if (group != nullptr && arch.sandwich_norms && corrects) {
+    const model::LayerWeights& weights = layer.reference.weights();
+    scale.emplace(stage_stack(layer.reference, role),
+                  role == Role::kMixOut ? weights.post_attention_norm : weights.post_mlp_norm,
+                  arch.norm_eps, pool());
+  }
   for (std::int64_t b = 0; b < layer.quantized.batches(); ++b) {
     const ConstMatrixView<float> x = stage_rows(layer.reference, role, b);
     const ConstMatrixView<float> q = stage_rows(layer.quantized, role, b);
     if (capture) {
-      capture->add(x, q);
-      capture->add_residual(layer.reference.rows(b), layer.quantized.rows(b), q);
+      StageRows rows{x, q, layer.reference.rows(b), layer.quantized.rows(b)};
+      if (scale) rows = scale->apply(rows);
+      capture->add(rows.x, rows.q);
+      capture->add_residual(rows.r, rows.s, rows.q);
       copy_rows(q, kept(parts_.windows.tokens(), q.cols())
                        .block(layer.quantized.first_token(b), 0, q.rows(), q.cols()));
     } else {

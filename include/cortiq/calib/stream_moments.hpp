@@ -43,7 +43,7 @@ class CrossMoment {
 struct StreamMoments {
   std::unique_ptr<Hessian> hessian;
   std::unique_ptr<CrossMoment> shift;
-  std::unique_ptr<CrossMoment> residual;  ///< null where the layer output is normed or not summed
+  std::unique_ptr<CrossMoment> residual;  ///< null where nothing is to be summed
 };
 
 class StreamCapture {

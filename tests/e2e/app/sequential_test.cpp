@@ -113,6 +113,15 @@ TEST(SequentialCommand, is_the_default_of_q2tp_and_nearer_to_the_original) {
   EXPECT_EQ(header_of(folder / "one-shot.cmf")["provenance"]["gptq"]["sequential"], false);
 }
 
+TEST(SequentialCommand, corrects_through_the_norms_behind_the_blocks_of_gemma) {
+  const std::string model = zoo_model("gemma3");
+  if (model.empty()) GTEST_SKIP() << "no model";
+  const fs::path folder = scratch_dir("sequential-gemma");
+  run({model, {"--quiet"}, folder / "a.cmf", "16384"}, {"--sequential"});
+  run({model, {"--quiet"}, folder / "b.cmf", "16384"}, {});
+  EXPECT_LT(mean_kl(model, folder / "a.cmf"), 0.85 * mean_kl(model, folder / "b.cmf"));
+}
+
 TEST(SequentialCommand, experts_with_few_rows_get_the_prior_and_the_rest_is_reported) {
   const std::string model = zoo_model("qwen3_moe");
   if (model.empty()) GTEST_SKIP() << "no model";
