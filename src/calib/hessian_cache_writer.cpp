@@ -34,14 +34,17 @@ std::uint64_t cache_bytes(const std::vector<model::InputGroup>& groups) {
 }
 
 struct HessianCacheWriter::State {
-  State(std::filesystem::path final_path, std::optional<std::uint64_t> expected)
-      : path(std::move(final_path)),
-        file(path, AtomicFile::Naming::kUnique),
-        expected_entries(expected) {
+  State(std::filesystem::path final_path, std::optional<std::uint64_t> expected,
+        AtomicFile::Naming naming)
+      : path(std::move(final_path)), file(path, naming), expected_entries(expected) {
     buffer.reserve(kBufferBytes);
-    put_bytes(std::as_bytes(std::span(layout::kMagic)));
-    put(expected.value_or(0));
   }
+  void begin() {
+    put_bytes(std::as_bytes(std::span(layout::kMagic)));
+    put(expected_entries.value_or(0));
+  }
+  /// Whether the file begins with these bytes; then they are hashed and count as written.
+  [[nodiscard]] bool take_over(const CachePrefix& prefix);
 
   template <typename T>
   void put(T value) {
@@ -118,10 +121,52 @@ CacheFileFacts HessianCacheWriter::State::commit_file() {
   return facts;
 }
 
+bool HessianCacheWriter::State::take_over(const CachePrefix& prefix) {
+  if (file.size() < prefix.bytes) return false;
+  Sha256 sum;
+  std::vector<std::byte> piece(kBufferBytes);
+  for (std::uint64_t offset = 0; offset < prefix.bytes; offset += piece.size()) {
+    piece.resize(
+        static_cast<std::size_t>(std::min<std::uint64_t>(kBufferBytes, prefix.bytes - offset)));
+    file.read_at(offset, piece);
+    sum.update(piece);
+  }
+  if (sum.peek() != prefix.sha256) return false;
+  hash = std::move(sum);
+  file.append_behind(prefix.bytes);
+  entries = prefix.entries;
+  return true;
+}
+
 HessianCacheWriter::HessianCacheWriter(std::filesystem::path path,
                                        std::optional<std::uint64_t> entries)
-    : state_(std::make_unique<State>(std::move(path), entries)) {}
+    : state_(std::make_unique<State>(std::move(path), entries, AtomicFile::Naming::kUnique)) {
+  state_->begin();
+}
+HessianCacheWriter::HessianCacheWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+HessianCacheWriter::HessianCacheWriter(HessianCacheWriter&&) noexcept = default;
 HessianCacheWriter::~HessianCacheWriter() = default;
+
+HessianCacheWriter HessianCacheWriter::resumable(std::filesystem::path path, std::uint64_t entries,
+                                                 const std::optional<CachePrefix>& kept) {
+  const std::filesystem::path partial = path.string() + ".partial";
+  if (kept && file_identity(partial)) {
+    auto state = std::make_unique<State>(path, entries, AtomicFile::Naming::kKept);
+    if (state->take_over(*kept)) return HessianCacheWriter(std::move(state));
+  }
+  auto state = std::make_unique<State>(std::move(path), entries, AtomicFile::Naming::kPartial);
+  state->begin();
+  return HessianCacheWriter(std::move(state));
+}
+
+std::uint64_t HessianCacheWriter::entries() const { return state_->entries; }
+void HessianCacheWriter::keep_partial() { state_->file.keep_partial(); }
+
+CachePrefix HessianCacheWriter::sync() {
+  state_->flush();
+  state_->file.sync();
+  return {state_->entries, state_->file.appended_bytes(), state_->hash.peek()};
+}
 
 void HessianCacheWriter::reserve(std::uint64_t bytes) { state_->file.reserve(bytes); }
 

@@ -20,6 +20,17 @@ void check(int result) {
 
 }  // namespace
 
+std::string hex_digest(EVP_MD_CTX* context) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int length = 0;
+  check(EVP_DigestFinal_ex(context, digest.data(), &length));
+  std::string hex;
+  for (unsigned int i = 0; i < length; ++i) hex += fmt::format("{:02x}", digest[i]);
+  return hex;
+}
+
+}  // namespace
+
 struct Sha256::State {
   State() : context(EVP_MD_CTX_new()) {
     check(context != nullptr ? 1 : 0);
@@ -40,14 +51,13 @@ void Sha256::update(ByteSpan bytes) {
   check(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()));
 }
 
-std::string Sha256::finish() {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int length = 0;
-  check(EVP_DigestFinal_ex(state_->context, digest.data(), &length));
-  std::string hex;
-  for (unsigned int i = 0; i < length; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
+std::string Sha256::peek() const {
+  const State copy;
+  check(EVP_MD_CTX_copy_ex(copy.context, state_->context));
+  return hex_digest(copy.context);
 }
+
+std::string Sha256::finish() { return hex_digest(state_->context); }
 
 std::string sha256_hex(std::string_view bytes) {
   Sha256 hash;

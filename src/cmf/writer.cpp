@@ -18,6 +18,13 @@ std::string checked_dump(const Header& header, std::string_view where) {
   return with_context(where, [&header] { return header.dump(); });
 }
 
+/// Bytes in front of the directory that are kept for the header.
+std::uint64_t header_room(const Header& header, const WriterSections& sections,
+                          std::string_view where, std::uint64_t slack_bytes) {
+  const Header planned = final_header(header, sections, hash_sections(sections));
+  return checked_dump(planned, where).size() + slack_bytes;
+}
+
 void check_free_space(const std::filesystem::path& path, std::uint64_t needed) {
   const std::optional<std::uint64_t> available = free_space_bytes(path);
   if (!available || *available >= needed) return;
@@ -31,13 +38,14 @@ void check_free_space(const std::filesystem::path& path, std::uint64_t needed) {
 }  // namespace
 
 struct Writer::State {
-  State(std::filesystem::path path, std::vector<PlannedTensor> planned, const WriterSections& given)
+  State(std::filesystem::path path, std::vector<PlannedTensor> planned, const WriterSections& given,
+        AtomicFile::Naming naming)
       : tensors(std::move(planned)),
         sections(given),
         section_hashes(hash_sections(given)),
         hashes(tensors.size(), 0),
         written(tensors.size(), 0),
-        file(std::move(path), AtomicFile::Naming::kPartial) {}
+        file(std::move(path), naming) {}
 
   [[nodiscard]] std::string where() const { return file.final_path().string(); }
 
@@ -45,7 +53,6 @@ struct Writer::State {
   WriterSections sections;
   SectionHashes section_hashes;
   Placement placement;
-  std::uint64_t planned_end = 0;
   std::vector<std::uint64_t> hashes;  ///< entry i belongs to the thread that writes tensor i
   std::vector<char> written;  ///< not vector<bool>: entries are written from several threads
   AtomicFile file;
@@ -55,10 +62,10 @@ Writer::Writer(std::filesystem::path path, const Header& header, std::vector<Pla
                const WriterSections& sections, std::uint64_t header_slack_bytes) {
   // Everything that can be wrong with the plan shows before a file is created.
   const std::string where = path.string();
-  const Header planned = final_header(header, sections, hash_sections(sections));
-  const std::uint64_t header_room = checked_dump(planned, where).size() + header_slack_bytes;
-  Placement placement = place(tensors, sections, header_room, where);
-  state_ = std::make_unique<State>(std::move(path), std::move(tensors), sections);
+  const std::uint64_t room = header_room(header, sections, where, header_slack_bytes);
+  Placement placement = place(tensors, sections, room, where);
+  state_ = std::make_unique<State>(std::move(path), std::move(tensors), sections,
+                                   AtomicFile::Naming::kPartial);
   State& s = *state_;
   s.placement = std::move(placement);
   check_free_space(s.file.final_path(), s.placement.end);
@@ -69,7 +76,28 @@ Writer::Writer(std::filesystem::path path, const Header& header, std::vector<Pla
   s.file.write_at(s.placement.end - 1, zero);
 }
 
+Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Writer::~Writer() = default;
+
+std::unique_ptr<Writer> Writer::reopen(std::filesystem::path path, const Header& header,
+                                       std::vector<PlannedTensor> tensors,
+                                       const WriterSections& sections) {
+  const std::string where = path.string();
+  const std::uint64_t room = header_room(header, sections, where, kDefaultHeaderSlackBytes);
+  Placement placement = place(tensors, sections, room, where);
+  auto state = std::make_unique<State>(std::move(path), std::move(tensors), sections,
+                                       AtomicFile::Naming::kKept);
+  state->placement = std::move(placement);
+  // A kill may have come before the whole size was reserved.
+  if (state->file.size() < state->placement.end) {
+    check_free_space(state->file.final_path(), state->placement.end - state->file.size());
+    state->file.reserve(state->placement.end);
+    const std::array<std::byte, 1> zero{};
+    if (state->file.size() < state->placement.end)
+      state->file.write_at(state->placement.end - 1, zero);
+  }
+  return std::unique_ptr<Writer>(new Writer(std::move(state)));
+}
 
 std::uint64_t Writer::planned_bytes() const noexcept { return state_->placement.end; }
 const std::vector<PlannedTensor>& Writer::tensors() const noexcept { return state_->tensors; }
@@ -85,6 +113,20 @@ void Writer::write_tensor(std::size_t index, ByteSpan payload) {
 }
 
 bool Writer::is_written(std::size_t index) const { return state_->written[index] != 0; }
+std::uint64_t Writer::payload_hash(std::size_t index) const { return state_->hashes[index]; }
+void Writer::sync() { state_->file.sync(); }
+
+bool Writer::holds_tensor(std::size_t index, std::uint64_t hash) const {
+  const State& s = *state_;
+  std::vector<std::byte> payload(static_cast<std::size_t>(s.tensors[index].nbytes));
+  s.file.read_at(s.placement.data_offset + s.placement.payload_offsets[index], payload);
+  return hash64(payload) == hash;
+}
+
+void Writer::adopt_tensor(std::size_t index, std::uint64_t hash) {
+  state_->hashes[index] = hash;
+  state_->written[index] = 1;
+}
 
 std::vector<std::byte> Writer::read_back(std::size_t index) const {
   const State& s = *state_;

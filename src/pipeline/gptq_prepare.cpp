@@ -61,6 +61,7 @@ void GptqRun::prepare() {
   if (!options_.calibration.sources.empty()) calib::check_sources(options_.calibration.sources);
   open_models();
   check_paths();
+  find_leftover();
   plan_ = plan_tensors(*source_, options_.selection, 0.01F, options_.sanitize, context_);
   const bool any =
       std::any_of(plan_.choices.begin(), plan_.choices.end(),
@@ -89,6 +90,8 @@ void GptqRun::prepare() {
   plan_priors();
   plan_.keeps_damped = keeps_damped(options_, plan_);
   plan_.sequential = runs_sequentially(options_);
+  describe_input();
+  check_leftover();
   plan_memory(plan_, *source_, forward_.get(), input_ ? input_->corpus.windows.tokens() : 0,
               options_.calibration, context_.pool.threads());
   log_plan();
@@ -146,6 +149,7 @@ void GptqRun::check_paths() {
     if (!source.path.empty()) inputs.push_back(source.path);
   }
   if (options_.perplexity_text) inputs.push_back(*options_.perplexity_text);
+  check_no_input(journal_path(output_), inputs);
   std::vector<fs::path> results{output_};
   for (const fs::path& report : options_.reports) {
     check_report_path(report);
@@ -174,8 +178,18 @@ void GptqRun::check_paths() {
   }
 }
 
+void GptqRun::describe_input() {
+  if (!input_) return;
+  report_.hessians = "captured";
+  report_.tokens_wanted = input_->corpus.tokens_wanted;
+  report_.tokens_used = input_->corpus.windows.tokens();
+  report_.window = input_->settings.window;
+  report_.windows = input_->corpus.windows.count();
+  report_.sources = input_->corpus.sources;
+}
+
 void GptqRun::open_cache() {
-  if (!options_.hessians || !file_identity(*options_.hessians)) return;
+  if (!options_.hessians || !file_identity(*options_.hessians) || resumes_capture()) return;
   cache_.emplace(calib::HessianCache::open(*options_.hessians));
   check_cache_identity(*cache_);
   report_.hessians = "cache " + cache_->sha256();
@@ -285,6 +299,10 @@ void GptqRun::log_plan() {
 
 void GptqRun::add_warning(std::string text) {
   const std::lock_guard lock(warning_mutex_);
+  // A continued run may meet what the interrupted one has said already.
+  if (std::find(report_.warnings.begin(), report_.warnings.end(), text) != report_.warnings.end())
+    return;
+  if (journal_) journal_->warning(text);
   context_.log.write(LogLevel::kWarning, text);
   report_.warnings.push_back(std::move(text));
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "cortiq/support/file.hpp"
 #include "cortiq/support/memory.hpp"
 
 namespace cortiq::pipeline {
@@ -43,24 +44,38 @@ RunReport GptqRun::execute() {
   const auto start = Clock::now();
   backend_ = gptq::make_host_backend(context_.pool);
   planned_warnings_ = report_.warnings.size();
-  if (input_) {
-    report_.hessians = "captured";
-    report_.tokens_wanted = input_->corpus.tokens_wanted;
-    report_.tokens_used = input_->corpus.windows.tokens();
-    report_.window = input_->settings.window;
-    report_.windows = input_->corpus.windows.count();
-    report_.sources = input_->corpus.sources;
+  open_output();
+  try {
+    work();
+  } catch (const Error& error) {
+    end_early(error);
+  } catch (const std::bad_alloc&) {
+    end_early(Error(ErrorKind::kOutOfMemory,
+                    "out of memory; close other programs, or lower --mem-gb or --tokens"));
   }
-  cmf::Writer writer(output_, output_header(), plan_.output,
-                     {source_->masks(), source_->vocab(), source_->mask_index()});
-  report_.tensors = initial_reports(*source_, plan_);
-  TensorJob job{*source_, writer,
-                plan_,    report_.tensors,
-                {},       options_.sanitize ? NonFinite::kSanitize : NonFinite::kRefuse,
-                context_};
+  judge();
+  report_.seconds = seconds_since(start);
+  report_.cpu_seconds = process_cpu_seconds();
+  report_.peak_memory_bytes = peak_resident_bytes();
+  return std::move(report_);
+}
+
+void GptqRun::work() {
+  const auto start = Clock::now();
+  TensorJob job{*source_,
+                *writer_,
+                plan_,
+                report_.tensors,
+                {},
+                options_.sanitize ? NonFinite::kSanitize : NonFinite::kRefuse,
+                context_,
+                journal_.get()};
   write_plain_tensors(job);
-  for (const std::size_t index : plan_.ungrouped)
+  for (const std::size_t index : plan_.ungrouped) {
+    if (writer_->is_written(index)) continue;
     miss_tensor(job, index, "no Hessian for its input");
+    journal_->finished(index, report_.tensors[index]);
+  }
   time_phase("copy and round", seconds_since(start));
   if (cache_) {
     solve_from_cache(job);
@@ -69,12 +84,7 @@ RunReport GptqRun::execute() {
   } else {
     solve_by_layers(job);
   }
-  finish(writer);
-  judge();
-  report_.seconds = seconds_since(start);
-  report_.cpu_seconds = process_cpu_seconds();
-  report_.peak_memory_bytes = peak_resident_bytes();
-  return std::move(report_);
+  finish();
 }
 
 void GptqRun::solve_from_cache(TensorJob& job) {
@@ -84,14 +94,23 @@ void GptqRun::solve_from_cache(TensorJob& job) {
   const auto entry = [&](std::size_t i) { return *groups[i].cache_entry; };
   for (std::size_t first = 0; first < groups.size();) {
     const std::size_t last = end_of_section(groups, first);
+    const auto finished = [&](const GroupPlan& group) { return is_done(group); };
+    if (std::all_of(groups.begin() + static_cast<std::ptrdiff_t>(first),
+                    groups.begin() + static_cast<std::ptrdiff_t>(last), finished)) {
+      done += static_cast<std::int64_t>(last - first);
+      first = last;
+      continue;
+    }
     priors_.build(
         groups, first, last, [&](std::size_t i) { return cache_->entries()[entry(i)].count; },
         [&](std::size_t i) { return cache_->read(entry(i)); }, context_.pool);
     solve_batches(last - first, [&](std::size_t i) {
-      std::vector<std::string> oddities;
-      const auto hessian = cache_->read(entry(first + i), &oddities);
-      for (std::string& oddity : oddities) add_warning(std::move(oddity));
-      solve_one(job, groups[first + i], *hessian);
+      if (!is_done(groups[first + i])) {
+        std::vector<std::string> oddities;
+        const auto hessian = cache_->read(entry(first + i), &oddities);
+        for (std::string& oddity : oddities) add_warning(std::move(oddity));
+        solve_one(job, groups[first + i], *hessian);
+      }
       context_.log.progress("fold and sweep", ++done, static_cast<std::int64_t>(groups.size()),
                             "groups");
     });
@@ -101,22 +120,43 @@ void GptqRun::solve_from_cache(TensorJob& job) {
 }
 
 void GptqRun::solve_by_layers(TensorJob& job) {
-  std::unique_ptr<calib::HessianCacheWriter> cache;
-  if (options_.hessians) {
-    model_hash_ = model_identity(calib_source_ ? *calib_source_ : *source_, context_.pool);
-    cache = std::make_unique<calib::HessianCacheWriter>(*options_.hessians, plan_.groups.size());
-    cache->reserve(calib::cache_bytes(input_groups_of(plan_.groups)));
-  }
-  std::int64_t last = -1;
-  for (const GroupPlan& group : plan_.groups) last = std::max(last, group.layer);
+  open_cache_writer();
+  const std::int64_t last = last_open_layer();
   if (plan_.memory.spill_hidden) open_spilling_forward();
   const model::Windows& windows = input_->corpus.windows;
   const auto start = Clock::now();
-  model::HiddenStates states = forward_->embed(windows);
-  time_phase("forward and Hessians", seconds_since(start));
-  for (std::int64_t layer = 0; layer <= last; ++layer)
-    run_one_layer(job, layer, states, cache.get());
-  if (cache) cache->commit(cache_identity(*input_, model_hash_));
+  if (last >= 0) {
+    model::HiddenStates states = forward_->embed(windows);
+    time_phase("forward and Hessians", seconds_since(start));
+    for (std::int64_t layer = 0; layer <= last; ++layer) run_one_layer(job, layer, states);
+  }
+  if (cache_writer_) cache_writer_->commit(cache_identity(*input_, model_hash_));
+  cache_writer_.reset();
+}
+
+void GptqRun::open_cache_writer() {
+  // A file that is there was completed by the interrupted run that this one continues.
+  if (!options_.hessians || file_identity(*options_.hessians)) return;
+  model_hash_ = model_identity(calib_source_ ? *calib_source_ : *source_, context_.pool);
+  cache_writer_.emplace(calib::HessianCacheWriter::resumable(
+      *options_.hessians, plan_.groups.size(), left_ ? left_->cache : std::nullopt));
+  cache_writer_->reserve(calib::cache_bytes(input_groups_of(plan_.groups)));
+}
+
+bool GptqRun::cache_lacks(std::int64_t layer) const {
+  if (!cache_writer_) return false;
+  const auto through =
+      std::count_if(plan_.groups.begin(), plan_.groups.end(),
+                    [layer](const GroupPlan& group) { return group.layer <= layer; });
+  return cache_writer_->entries() < static_cast<std::uint64_t>(through);
+}
+
+std::int64_t GptqRun::last_open_layer() const {
+  std::int64_t last = -1;
+  for (const GroupPlan& group : plan_.groups) {
+    if (!is_done(group) || cache_lacks(group.layer)) last = std::max(last, group.layer);
+  }
+  return last;
 }
 
 std::filesystem::path GptqRun::spill_folder() const {
@@ -138,10 +178,14 @@ std::vector<GroupPlan> GptqRun::groups_of_layer(std::int64_t layer) const {
   return groups;
 }
 
-void GptqRun::run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenStates& states,
-                            calib::HessianCacheWriter* cache) {
+void GptqRun::run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenStates& states) {
   const auto start = Clock::now();
-  const std::vector<GroupPlan> groups = groups_of_layer(layer);
+  std::vector<GroupPlan> groups = groups_of_layer(layer);
+  // A layer that an interrupted run has finished only passes the hidden states on.
+  const bool open = cache_lacks(layer) ||
+                    !std::all_of(groups.begin(), groups.end(),
+                                 [&](const GroupPlan& group) { return is_done(group); });
+  if (!open) groups.clear();
   // Damaged weights are named before they poison the hidden states.
   for (const GroupPlan& group : groups) {
     for (const std::size_t index : group.tensors) (void)candidate_weights(job, index);
@@ -159,17 +203,18 @@ void GptqRun::run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenSta
     forward_->run_head(windows, states, &capture, {});
   }
   time_phase("forward and Hessians", seconds_since(start));
-  solve_captured(job, capture, groups, cache);
+  solve_captured(job, capture, groups);
 }
 
 void GptqRun::solve_captured(TensorJob& job, calib::Capture& capture,
-                             const std::vector<GroupPlan>& groups,
-                             calib::HessianCacheWriter* cache) {
+                             const std::vector<GroupPlan>& groups) {
   std::vector<std::unique_ptr<calib::Hessian>> hessians;
   for (std::size_t i = 0; i < groups.size(); ++i) hessians.push_back(capture.take(i));
-  if (cache != nullptr) {
+  if (!groups.empty() && cache_lacks(groups.front().layer)) {
     const auto start = Clock::now();
-    for (std::size_t i = 0; i < groups.size(); ++i) cache->add(groups[i].readers, *hessians[i]);
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      cache_writer_->add(groups[i].readers, *hessians[i]);
+    journal_->cache(cache_writer_->sync());
     time_phase("Hessian cache", seconds_since(start));
   }
   const auto start = Clock::now();
@@ -180,7 +225,7 @@ void GptqRun::solve_captured(TensorJob& job, calib::Capture& capture,
       },
       context_.pool);
   solve_batches(groups.size(), [&](std::size_t i) {
-    solve_one(job, groups[i], *hessians[i]);
+    if (!is_done(groups[i])) solve_one(job, groups[i], *hessians[i]);
     hessians[i].reset();
   });
   time_phase("fold and sweep", seconds_since(start));
@@ -208,6 +253,7 @@ void GptqRun::miss_group(TensorJob& job, const GroupPlan& group, std::int64_t ro
     miss_tensor(job, index, why);
     report_.tensors[index].hessian_rows = rows;
   }
+  record(group);
 }
 
 void GptqRun::solve_one(TensorJob& job, const GroupPlan& group, calib::Hessian& hessian) {
@@ -241,6 +287,7 @@ void GptqRun::solve_ready(TensorJob& job, const GroupPlan& group, const calib::H
   context_.log.debug("{}: n {}, {} dead and {} outlier channels, damping {:g}, {:.2f} s", lead,
                      group.width, health.dead_channels, health.outlier_channels, report.lambda,
                      report.seconds);
+  record(group);
 }
 
 cmf::Header GptqRun::output_header() const {
@@ -249,7 +296,7 @@ cmf::Header GptqRun::output_header() const {
   return header;
 }
 
-void GptqRun::finish(cmf::Writer& writer) {
+void GptqRun::finish() {
   const auto start = Clock::now();
   for (TensorReport& tensor : report_.tensors) {
     if (tensor.identity) tensor.missed = true;
@@ -258,7 +305,8 @@ void GptqRun::finish(cmf::Writer& writer) {
   std::sort(report_.warnings.begin() + static_cast<std::ptrdiff_t>(planned_warnings_),
             report_.warnings.end());
   report_.bytes_in = plan_.input_bytes;
-  report_.bytes_out = writer.finish(output_header());
+  report_.bytes_out = writer_->finish(output_header());
+  journal_->remove();
   check_written(output_, context_.pool);
   time_phase("write and verify", seconds_since(start));
 }

@@ -33,18 +33,42 @@ class GptqRun {
   void check_cache_identity(const calib::HessianCache& cache);
   void check_q2tp_floor(const calib::HessianCache& cache, std::int64_t rows) const;
   void check_missing();
+  void describe_input();
   void log_plan();
 
+  // gptq_resume.cpp
+  void find_leftover();
+  void check_leftover() const;
+  /// Whether the interrupted run that is continued captured its Hessians itself.
+  [[nodiscard]] bool resumes_capture() const;
+  /// Everything that decides the bytes of the output.
+  [[nodiscard]] cmf::Json fingerprint() const;
+  /// A new OUT.partial and journal, or those of the interrupted run with what is good in them.
+  void open_output();
+  void adopt_leftover();
+  [[nodiscard]] std::vector<std::size_t> good_tensors() const;
+  /// Drops from `good` what lies in or behind the first layer that is not complete.
+  void keep_whole_layers(std::vector<char>& good) const;
+  [[noreturn]] void end_early(const Error& error);
+  /// Tensors of a group whose reports are complete.
+  void record(const GroupPlan& group);
+  [[nodiscard]] bool is_done(const GroupPlan& group) const;
+
+  void work();
   void solve_from_cache(TensorJob& job);
   void solve_by_layers(TensorJob& job);
   void solve_sequentially(TensorJob& job);
   /// Hidden states of the forward go to a file.
   void open_spilling_forward();
   [[nodiscard]] std::filesystem::path spill_folder() const;
-  void run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenStates& states,
-                     calib::HessianCacheWriter* cache);
-  void solve_captured(TensorJob& job, calib::Capture& capture, const std::vector<GroupPlan>& groups,
-                      calib::HessianCacheWriter* cache);
+  void open_cache_writer();
+  /// Whether the cache that is written still lacks the Hessians of this layer.
+  [[nodiscard]] bool cache_lacks(std::int64_t layer) const;
+  /// The last layer whose Hessians are still needed; -1 for none.
+  [[nodiscard]] std::int64_t last_open_layer() const;
+  void run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenStates& states);
+  void solve_captured(TensorJob& job, calib::Capture& capture,
+                      const std::vector<GroupPlan>& groups);
   /// Calls solve(i) for i < groups, plan_.memory.groups_at_once of them at the same time.
   void solve_batches(std::size_t groups, const std::function<void(std::size_t)>& solve);
   /// The model whose inputs are recorded.
@@ -63,7 +87,7 @@ class GptqRun {
   void plan_priors();
   [[nodiscard]] std::vector<GroupPlan> groups_of_layer(std::int64_t layer) const;
   [[nodiscard]] cmf::Header output_header() const;
-  void finish(cmf::Writer& writer);
+  void finish();
   void judge();
   void add_warning(std::string text);
   void time_phase(const std::string& name, double seconds);
@@ -79,6 +103,10 @@ class GptqRun {
   std::optional<calib::HessianCache> cache_;
   std::optional<CalibrationInput> input_;
   std::string model_hash_;
+  std::optional<Leftover> left_;  ///< of the interrupted run that this one continues
+  std::unique_ptr<cmf::Writer> writer_;
+  std::unique_ptr<RunJournal> journal_;
+  std::optional<calib::HessianCacheWriter> cache_writer_;
   std::unique_ptr<gptq::Backend> backend_;
   Plan plan_;
   ExpertPriors priors_{0, 0};

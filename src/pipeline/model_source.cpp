@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Bytes of a file name, so that those of its temporary files stay within the usual 255.
-constexpr std::size_t kLongestOutputName = 240;
+constexpr std::size_t kLongestOutputName = 239;
 
 }  // namespace
 

@@ -84,27 +84,45 @@ SequentialRun::SequentialRun(const SequentialParts& parts)
 SequentialRun::~SequentialRun() = default;
 
 const GroupPlan* SequentialRun::find(std::int64_t layer, Role role, std::int64_t expert) const {
+  return replay_ ? nullptr : planned(layer, role, expert);
+}
+
+const GroupPlan* SequentialRun::planned(std::int64_t layer, Role role, std::int64_t expert) const {
   const auto found = groups_.find({layer, role, expert});
   return found == groups_.end() ? nullptr : found->second;
 }
 
+bool SequentialRun::is_done(std::int64_t layer) const {
+  return std::all_of(groups_.begin(), groups_.end(), [&](const auto& entry) {
+    const GroupPlan& group = *entry.second;
+    return group.layer != layer ||
+           std::all_of(group.tensors.begin(), group.tensors.end(), [&](std::size_t tensor) {
+             return parts_.job.writer.is_written(tensor);
+           });
+  });
+}
+
 void SequentialRun::run() {
   std::int64_t last = -1;
-  for (const GroupPlan& group : parts_.job.plan.groups) last = std::max(last, group.layer);
+  for (const GroupPlan& group : parts_.job.plan.groups) {
+    if (!is_done(group.layer)) last = std::max(last, group.layer);
+  }
   const std::int64_t layers = quantized_.arch().layers;
   for (std::int64_t layer = 0; layer <= std::min(last, layers - 1); ++layer) {
     const auto start = Clock::now();
     solve_seconds_ = 0;
+    replay_ = is_done(layer);
     run_layer(layer);
     parts_.time_phase("forward and Hessians", seconds_since(start) - solve_seconds_);
   }
+  replay_ = is_done(layers);
   if (find(layers, Role::kHead) != nullptr) run_head();
 }
 
 void SequentialRun::run_layer(std::int64_t index) {
   // Damaged weights are named before they poison the hidden states.
   for (const auto& [key, group] : groups_) {
-    if (group->layer != index) continue;
+    if (replay_ || group->layer != index) continue;
     for (const std::size_t tensor : group->tensors)
       static_cast<void>(candidate_weights(parts_.job, tensor));
   }

@@ -83,8 +83,13 @@ class SequentialRun {
   void solve(const GroupPlan& group, calib::StreamMoments moments, std::int64_t prior_rows);
   [[nodiscard]] std::vector<DecodedTensor> targets(const GroupPlan& group,
                                                    const calib::StreamMoments& moments);
+  /// The group that is to be solved here; null where there is none or the layer is replayed.
   [[nodiscard]] const GroupPlan* find(std::int64_t layer, model::Role role,
                                       std::int64_t expert = -1) const;
+  [[nodiscard]] const GroupPlan* planned(std::int64_t layer, model::Role role,
+                                         std::int64_t expert) const;
+  /// Whether all that the plan wants of this layer is written.
+  [[nodiscard]] bool is_done(std::int64_t layer) const;
   [[nodiscard]] Pool& pool() const { return parts_.job.context.pool; }
   /// [tokens, width] of the quantized stream's kept stage.
   [[nodiscard]] MatrixView<float> kept(std::int64_t rows, std::int64_t width) const {
@@ -99,6 +104,7 @@ class SequentialRun {
   model::HiddenStates kept_;
   std::map<Key, const GroupPlan*> groups_;
   double solve_seconds_ = 0;  // inside the current layer
+  bool replay_ = false;       // an interrupted run has finished it: both streams only pass through
 };
 
 /// Columns of the widest stage that the pass keeps for all tokens; 0 only for a model without

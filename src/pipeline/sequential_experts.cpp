@@ -115,8 +115,9 @@ void SequentialRun::expert_stage(Layer& layer) {
   experts.quantized.route();
   const std::int64_t count = arch.layer_experts[static_cast<std::size_t>(layer.index)];
   const auto starved = [&](std::int64_t e) {
-    const GroupPlan* group = find(layer.index, Role::kExpertIn, e);
-    if (group == nullptr) group = find(layer.index, Role::kExpertDown, e);
+    // The order of the experts is that of their sums, so a replayed layer keeps it.
+    const GroupPlan* group = planned(layer.index, Role::kExpertIn, e);
+    if (group == nullptr) group = planned(layer.index, Role::kExpertDown, e);
     const auto rows = static_cast<std::int64_t>(experts.quantized.rows(e).size());
     return group != nullptr && parts_.priors.starved(*group, rows);
   };

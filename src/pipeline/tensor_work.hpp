@@ -12,6 +12,7 @@
 #include "cortiq/pipeline/model_source.hpp"
 #include "cortiq/pipeline/plan.hpp"
 #include "cortiq/pipeline/report.hpp"
+#include "run_journal.hpp"
 
 namespace cortiq::pipeline {
 
@@ -23,6 +24,7 @@ struct TensorJob {
   codec::EncodeOptions encode;
   NonFinite non_finite = NonFinite::kRefuse;
   Context& context;
+  RunJournal* journal = nullptr;  ///< of a run that can be resumed
 };
 
 /// Fills name, shape, sizes, codec and action of every report.
@@ -33,7 +35,7 @@ struct TensorJob {
 /// both cases.
 void copy_tensor(TensorJob& job, std::size_t index);
 void round_tensor(TensorJob& job, std::size_t index);
-/// Rounds every tensor that is not GPTQ-quantized, with progress.
+/// Rounds or copies every tensor that is not GPTQ-quantized and not written yet, with progress.
 void write_plain_tensors(TensorJob& job);
 
 /// Decoded and checked weights of a candidate.

@@ -122,12 +122,13 @@ AtomicFile::AtomicFile(fs::path final_path, Naming naming) : final_path_(std::mo
   if (fs::is_directory(final_path_, ignored)) {
     fail(ErrorKind::kIo, "{}: is a folder; give the path of a file", final_path_.string());
   }
-  if (naming == Naming::kPartial) {
+  if (naming != Naming::kUnique) {
     temporary_path_ = final_path_;
     temporary_path_ += ".partial";
     // A link of this name was made by somebody else and may lead to a file that must not be
     // emptied.
-    descriptor_ = ::open(temporary_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    const int create = naming == Naming::kPartial ? O_CREAT : 0;
+    descriptor_ = ::open(temporary_path_.c_str(), O_RDWR | create | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (descriptor_ < 0 && errno == ELOOP) {
       fail(ErrorKind::kIo, "{}: is a symbolic link; remove it or choose another output",
            temporary_path_.string());
@@ -140,7 +141,7 @@ AtomicFile::AtomicFile(fs::path final_path, Naming naming) : final_path_(std::mo
            "{}: another process is writing this file; wait for it or choose another output",
            temporary_path_.string());
     }
-    if (::ftruncate(descriptor_, 0) != 0) {
+    if (naming == Naming::kPartial && ::ftruncate(descriptor_, 0) != 0) {
       const int code = errno;
       ::close(descriptor_);
       fail_io(temporary_path_, "cannot empty", code);
@@ -202,6 +203,16 @@ void AtomicFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const
     offset += static_cast<std::uint64_t>(got);
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }
+}
+
+std::uint64_t AtomicFile::size() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail_io(temporary_path_, "cannot read its size", errno);
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void AtomicFile::sync() {
+  if (::fdatasync(descriptor_) != 0) fail_io(temporary_path_, "cannot sync to disk", errno);
 }
 
 void AtomicFile::commit() {

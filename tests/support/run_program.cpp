@@ -51,12 +51,18 @@ ProgramResult run_program(const std::vector<std::string>& arguments, const RunOp
     ::execve(argv[0], argv.data(), envp.data());
     ::_exit(127);
   }
-  if (options.interrupt_after_ms > 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(options.interrupt_after_ms));
-    ::kill(child, SIGINT);
-  }
   int status = 0;
-  ::waitpid(child, &status, 0);
+  bool ended = false;
+  if (options.interrupt_after_ms > 0) {
+    using Clock = std::chrono::steady_clock;
+    const auto moment = Clock::now() + std::chrono::milliseconds(options.interrupt_after_ms);
+    while (!ended && Clock::now() < moment) {
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+      ended = ::waitpid(child, &status, WNOHANG) == child;
+    }
+    if (!ended) ::kill(child, options.interrupt_signal);
+  }
+  if (!ended) ::waitpid(child, &status, 0);
   ProgramResult result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   result.out = read_file(out);

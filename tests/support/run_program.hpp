@@ -15,7 +15,8 @@ struct ProgramResult {
 
 struct RunOptions {
   std::vector<std::string> environment;  ///< extra NAME=VALUE
-  int interrupt_after_ms = 0;            ///< send SIGINT after this time (0 = never)
+  int interrupt_after_ms = 0;            ///< send a signal after this time (0 = never)
+  int interrupt_signal = 2;              ///< SIGINT
   bool as_nobody = false;                ///< drop root's rights first
 };
 

@@ -43,8 +43,21 @@ struct CacheIdentity {
 /// space.
 [[nodiscard]] std::uint64_t cache_bytes(const std::vector<model::InputGroup>& groups);
 
+/// The first entries of a cache that is being written, on disk.
+struct CachePrefix {
+  std::uint64_t entries = 0;
+  std::uint64_t bytes = 0;
+  std::string sha256;  ///< of these bytes
+};
+
 class HessianCacheWriter {
  public:
+  /// Writes PATH.partial (one writer at a time), which keep_partial() leaves in place for another
+  /// run. With `kept` and a PATH.partial that begins with just these bytes, what follows them is
+  /// overwritten; else the file starts empty. Throws Error{kIo}.
+  [[nodiscard]] static HessianCacheWriter resumable(std::filesystem::path path,
+                                                    std::uint64_t entries,
+                                                    const std::optional<CachePrefix>& kept);
   /// Creates a unique temporary beside `path`. Throws Error{kIo}.
   /// @param entries  how many will be added, if known: then the file's sha256 is computed while
   /// writing and not from a
@@ -52,6 +65,12 @@ class HessianCacheWriter {
   explicit HessianCacheWriter(std::filesystem::path path,
                               std::optional<std::uint64_t> entries = std::nullopt);
   ~HessianCacheWriter();
+  HessianCacheWriter(HessianCacheWriter&&) noexcept;
+  /// Entries so far, those that were taken over included.
+  [[nodiscard]] std::uint64_t entries() const;
+  /// Brings what was added to disk.
+  CachePrefix sync();
+  void keep_partial();
   /// Reserves disk space for `bytes` (cache_bytes), so that a full disk shows now. Throws
   /// Error{kIo}.
   void reserve(std::uint64_t bytes);
@@ -68,6 +87,7 @@ class HessianCacheWriter {
 
  private:
   struct State;
+  explicit HessianCacheWriter(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -18,6 +18,8 @@ class Sha256 {
   Sha256(Sha256&&) noexcept;
   Sha256& operator=(Sha256&&) noexcept;
   void update(ByteSpan bytes);
+  /// Of what came so far; updates may go on.
+  [[nodiscard]] std::string peek() const;
   /// 64 lower-case hexadecimal digits. Call once; no update afterwards.
   [[nodiscard]] std::string finish();
 

@@ -33,6 +33,10 @@ class Writer {
   /// The spans in `sections` must stay valid until finish(). Throws Error{kIo} or Error{kRefused} (not enough space).
   Writer(std::filesystem::path path, const Header& header, std::vector<PlannedTensor> tensors,
          const WriterSections& sections, std::uint64_t header_slack_bytes = 65536);
+  /// Continues the OUT.partial of an interrupted writer that was made with the same arguments; it must exist. No tensor
+  /// counts as written before adopt_tensor().
+  [[nodiscard]] static std::unique_ptr<Writer> reopen(std::filesystem::path path, const Header& header,
+                                                      std::vector<PlannedTensor> tensors, const WriterSections& sections);
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
@@ -43,6 +47,14 @@ class Writer {
   /// Writes payload `index` (size must equal the plan) and computes its hash. Thread safe.
   void write_tensor(std::size_t index, ByteSpan payload);
   [[nodiscard]] bool is_written(std::size_t index) const;
+  /// Checksum of a payload that was written.
+  [[nodiscard]] std::uint64_t payload_hash(std::size_t index) const;
+  /// Whether payload `index` in the unfinished file has this checksum. Thread safe.
+  [[nodiscard]] bool holds_tensor(std::size_t index, std::uint64_t hash) const;
+  /// Takes over a payload of an interrupted run that holds_tensor().
+  void adopt_tensor(std::size_t index, std::uint64_t hash);
+  /// What was written so far reaches the disk.
+  void sync();
   /// Payload `index` as it lies in the unfinished file; it must have been written.
   [[nodiscard]] std::vector<std::byte> read_back(std::size_t index) const;
   /// Leaves OUT.partial in place when the Writer is destroyed without finish().
@@ -53,6 +65,7 @@ class Writer {
 
  private:
   struct State;
+  explicit Writer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -56,6 +56,7 @@ class AtomicFile {
  public:
   enum class Naming {
     kPartial,  ///< FINAL.partial: one writer at a time (locked), may be kept for resume
+    kKept,     ///< the same, which must exist, with its content
     kUnique,   ///< FINAL.<random>.tmp: for caches that several processes may write
   };
   AtomicFile(std::filesystem::path final_path, Naming naming);
@@ -75,9 +76,14 @@ class AtomicFile {
   /// Appends behind the last append.
   void append(ByteSpan bytes);
   [[nodiscard]] std::uint64_t appended_bytes() const noexcept { return append_offset_; }
+  /// The next append goes to `offset`: with kKept, behind what is taken over.
+  void append_behind(std::uint64_t offset) noexcept { append_offset_ = offset; }
+  [[nodiscard]] std::uint64_t size() const;
   /// Reads back what was written.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   void keep_partial() noexcept { keep_ = true; }
+  /// What was written so far reaches the disk.
+  void sync();
   /// fsync, rename over the final name, fsync of the folder.
   void commit();
 

@@ -82,6 +82,11 @@ class WriterTest : public ::testing::Test {
   Pool pool_{3};
 };
 
+std::string whole_file(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
 void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
@@ -241,6 +246,50 @@ TEST_F(WriterTest, RemovesOrKeepsThePartialFile) {
   }
   EXPECT_TRUE(fs::exists(partial_));
   EXPECT_FALSE(fs::exists(path_));
+}
+
+TEST_F(WriterTest, AReopenedFileHasTheBytesOfOneWrittenAtOnce) {
+  const Model model = small_model();
+  const Header header(test::minimal_header());
+  write(model, header);
+  const std::string whole = whole_file(path_);
+  fs::remove(path_);
+  std::uint64_t hash = 0;
+  {
+    Writer writer(path_, header, model.planned, {});
+    writer.write_tensor(1, bytes_of(model.payloads[1]));
+    hash = writer.payload_hash(1);
+    writer.sync();
+    writer.keep_partial();
+  }
+  const auto writer = Writer::reopen(path_, header, model.planned, {});
+  EXPECT_FALSE(writer->is_written(1));
+  EXPECT_TRUE(writer->holds_tensor(1, hash));
+  EXPECT_FALSE(writer->holds_tensor(1, hash + 1));
+  EXPECT_FALSE(writer->holds_tensor(0, test::naive_hash64(model.payloads[0])));
+  writer->adopt_tensor(1, hash);
+  EXPECT_TRUE(writer->is_written(1));
+  EXPECT_EQ(hash, test::naive_hash64(model.payloads[1]));
+  for (const std::size_t i : {0U, 2U, 3U}) writer->write_tensor(i, bytes_of(model.payloads[i]));
+  writer->finish(header);
+  EXPECT_EQ(whole_file(path_), whole);
+}
+
+TEST_F(WriterTest, ReopeningNeedsThePartialFileAndCompletesItsSize) {
+  const Model model = small_model();
+  const Header header(test::minimal_header());
+  EXPECT_THROW((void)Writer::reopen(path_, header, model.planned, {}), Error);
+  EXPECT_FALSE(fs::exists(partial_));
+  const std::uint64_t size = write(model, header);
+  const std::string whole = whole_file(path_);
+  fs::remove(path_);
+  std::ofstream(partial_) << "";
+  const auto writer = Writer::reopen(path_, header, model.planned, {});
+  EXPECT_EQ(fs::file_size(partial_), size);
+  for (std::size_t i = 0; i < model.payloads.size(); ++i)
+    writer->write_tensor(i, bytes_of(model.payloads[i]));
+  writer->finish(header);
+  EXPECT_EQ(whole_file(path_), whole);
 }
 
 TEST_F(WriterTest, ReplacesItsOwnInput) {

@@ -170,6 +170,24 @@ TEST_F(AtomicFileTest, KeptPartialFileStaysAndIsEmptiedByTheNextWriter) {
   EXPECT_EQ(contents(folder_ / "out"), "x");
 }
 
+TEST_F(AtomicFileTest, KeptPartialFileIsContinuedByAWriterThatAsksForIt) {
+  const Error absent =
+      error_of([&] { AtomicFile file(folder_ / "out", AtomicFile::Naming::kKept); });
+  EXPECT_EQ(absent.kind(), ErrorKind::kIo);
+  {
+    AtomicFile file(folder_ / "out", AtomicFile::Naming::kPartial);
+    file.append(bytes_of("half of it"));
+    file.sync();
+    file.keep_partial();
+  }
+  AtomicFile file(folder_ / "out", AtomicFile::Naming::kKept);
+  EXPECT_EQ(file.size(), 10U);
+  file.append_behind(5);
+  file.append(bytes_of("the rest"));
+  file.commit();
+  EXPECT_EQ(contents(folder_ / "out"), "half the rest");
+}
+
 TEST_F(AtomicFileTest, LockRefusesASecondWriterAndLeavesTheFirstAlone) {
   AtomicFile first(folder_ / "out", AtomicFile::Naming::kPartial);
   first.append(bytes_of("mine"));
