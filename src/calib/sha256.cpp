@@ -18,8 +18,6 @@ void check(int result) {
     fail(ErrorKind::kUnsupported, "SHA-256: the OpenSSL library of this system refuses it");
 }
 
-}  // namespace
-
 std::string hex_digest(EVP_MD_CTX* context) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int length = 0;
