@@ -6,6 +6,7 @@
 #include "effort.hpp"
 #include "model_options.hpp"
 #include "one_bit_options.hpp"
+#include "recipe.hpp"
 
 namespace cortiq::app {
 namespace {
@@ -24,6 +25,7 @@ struct Arguments {
   std::vector<std::string> rule_tensors;
   std::string q2tp_debias = "on";
   std::string skip;
+  RecipeArguments recipe;
   const CLI::App* command = nullptr;
 
   [[nodiscard]] bool given(const std::string& option) const { return command->count(option) > 0; }
@@ -151,10 +153,25 @@ void log_table(const pipeline::RunReport& report, Log& log) {
   for (const std::string& line : pipeline::closing_table(report)) log.info("{}", line);
 }
 
+/// Files of the run that a recipe must not be written over.
+std::vector<std::filesystem::path> files_of(const pipeline::GptqOptions& options) {
+  std::vector<std::filesystem::path> files{options.input};
+  for (const auto& source : options.calibration.sources) files.push_back(source.path);
+  for (const auto& path : {options.hessians, options.perplexity_text, options.calibration.calib_model})
+    if (path) files.push_back(*path);
+  files.insert(files.end(), options.reports.begin(), options.reports.end());
+  if (!options.output.empty()) files.push_back(options.output);
+  return files;
+}
+
 int execute(const Arguments& arguments, const CommonOptions& common) {
   const pipeline::GptqOptions options = parse(arguments);
+  check_recipe_output(arguments.recipe, files_of(options));
   Session session(common);
   const pipeline::RunReport report = pipeline::run_gptq(options, session.context());
+  write_recipe(*arguments.command, arguments.recipe,
+               options.bits.given() ? report.options.at("tensor_quant").get<std::vector<std::string>>()
+                                    : std::vector<std::string>{});
   if (options.dry_run) {
     session.context().log.info("dry run: nothing was written; the output would be {}",
                                report.output);
@@ -262,6 +279,8 @@ void add_gptq(CLI::App& app, const CommonOptions& common, Action& action) {
   add_one_bit_options(*command, arguments->one_bit);
   add_policy_options(*command, *arguments);
   add_device_options(*command, arguments->options.device);
+  add_bit_options(*command, arguments->bits);
+  add_recipe_options(*command, arguments->recipe);
   command
       ->add_option("--report", arguments->options.reports,
                    "Report FILE.json or FILE.html; repeatable")

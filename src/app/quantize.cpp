@@ -5,6 +5,7 @@
 #include "command.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "model_options.hpp"
+#include "recipe.hpp"
 
 namespace cortiq::app {
 namespace {
@@ -12,6 +13,8 @@ namespace {
 struct QuantizeArguments {
   pipeline::QuantizeOptions options;
   SelectionArguments selection;
+  RecipeArguments recipe;
+  const CLI::App* command = nullptr;
 };
 
 int execute_quantize(const QuantizeArguments& arguments, const CommonOptions& common,
@@ -27,8 +30,12 @@ int execute_quantize(const QuantizeArguments& arguments, const CommonOptions& co
   if (!std::isfinite(options.q1s_keep))
     fail(ErrorKind::kUsage, "--keep {}: expected a number from 0 to 0.25", options.q1s_keep);
   if (keep_given && !q1s) fail(ErrorKind::kUsage, "--keep: has an effect only with q1s");
+  std::vector<std::filesystem::path> files{options.input};
+  if (!options.output.empty()) files.push_back(options.output);
+  check_recipe_output(arguments.recipe, files);
   Session session(common);
   const pipeline::RunReport report = pipeline::run_quantize(options, session.context());
+  write_recipe(*arguments.command, arguments.recipe);
   if (options.dry_run) {
     session.context().log.info("dry run: nothing was written; the output would be {}",
                                report.output);
@@ -73,6 +80,8 @@ void add_quantize(CLI::App& app, const CommonOptions& common, Action& action) {
   command->add_option("--codec", arguments->selection.codec,
                       "Codec profile: " + codec::codec_names());
   add_selection(*command, arguments->selection);
+  add_recipe_options(*command, arguments->recipe);
+  arguments->command = command;
   const CLI::Option* keep =
       command
           ->add_option("--keep", arguments->options.q1s_keep, "q1s: share of weights kept as f16")

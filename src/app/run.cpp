@@ -9,6 +9,7 @@
 #include <new>
 
 #include "command.hpp"
+#include "recipe.hpp"
 
 extern char** environ;
 
@@ -161,9 +162,12 @@ int run(int argc, char** argv) {
   add_compare(app, common, action);
   add_hessians(app, common, action);
   add_devices(app, common, action);
+  add_selftest(app, common, action);
   const int parsed = run_checked(common, [&] {
     try {
-      app.parse(argc, argv);
+      std::vector<std::string> words = expand_recipe(app, {argv + 1, argv + argc});
+      std::reverse(words.begin(), words.end());  // as the library wants them
+      app.parse(std::move(words));
     } catch (const CLI::ParseError& error) {
       const int code = app.exit(error, std::cout, std::cerr);
       return code == 0 ? -1 : 2;
