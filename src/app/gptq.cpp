@@ -169,9 +169,7 @@ int execute(const Arguments& arguments, const CommonOptions& common) {
   check_recipe_output(arguments.recipe, files_of(options));
   Session session(common);
   const pipeline::RunReport report = pipeline::run_gptq(options, session.context());
-  write_recipe(*arguments.command, arguments.recipe,
-               options.bits.given() ? report.options.at("tensor_quant").get<std::vector<std::string>>()
-                                    : std::vector<std::string>{});
+  write_recipe(*arguments.command, arguments.recipe);
   if (options.dry_run) {
     session.context().log.info("dry run: nothing was written; the output would be {}",
                                report.output);
