@@ -277,7 +277,6 @@ void add_gptq(CLI::App& app, const CommonOptions& common, Action& action) {
   add_one_bit_options(*command, arguments->one_bit);
   add_policy_options(*command, *arguments);
   add_device_options(*command, arguments->options.device);
-  add_bit_options(*command, arguments->bits);
   add_recipe_options(*command, arguments->recipe);
   command
       ->add_option("--report", arguments->options.reports,
