@@ -91,7 +91,6 @@ void GptqRun::prepare() {
   plan_.keeps_damped = keeps_damped(options_, plan_);
   plan_.sequential = runs_sequentially(options_);
   describe_input();
-  check_leftover();
   plan_memory(plan_, *source_, forward_.get(), input_ ? input_->corpus.windows.tokens() : 0,
               options_.calibration, context_.pool.threads());
   log_plan();

@@ -48,7 +48,11 @@ void GptqRun::find_leftover() {
                         output_.string());
     return;
   }
-  if (options_.resume) return;
+  if (options_.resume) {
+    context_.log.info("--resume: an interrupted run has finished {} of {} tensors",
+                      left_->tensors.size(), source_->tensors().size());
+    return;
+  }
   const std::string text = fmt::format(
       "{}: an interrupted run (or one that is still going on) has finished {} of {} tensors of "
       "this file",
@@ -95,17 +99,13 @@ Json GptqRun::fingerprint() const {
   return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-void GptqRun::check_leftover() const {
-  if (!left_) return;
-  const auto differences = fingerprint_differences(fingerprint(), left_->fingerprint);
-  if (!differences.empty()) {
-    fail(ErrorKind::kRefused,
-         "--resume: {} belongs to a run with other options or inputs: {}. Give the options of that "
-         "run, or remove the file to start anew",
-         partial_name(output_), fmt::join(differences, "; "));
-  }
-  context_.log.info("--resume: an interrupted run has finished {} of {} tensors",
-                    left_->tensors.size(), source_->tensors().size());
+void GptqRun::check_leftover(const Json& run) const {
+  const auto differences = fingerprint_differences(run, left_->fingerprint);
+  if (differences.empty()) return;
+  fail(ErrorKind::kRefused,
+       "--resume: {} belongs to a run with other options or inputs: {}. Give the options of that "
+       "run, or remove the file to start anew",
+       partial_name(output_), fmt::join(differences, "; "));
 }
 
 void GptqRun::open_output() {
@@ -114,6 +114,7 @@ void GptqRun::open_output() {
   const Json run = fingerprint();  // before the reports, which provenance counts
   report_.tensors = initial_reports(*source_, plan_);
   if (left_) {
+    check_leftover(run);
     writer_ = cmf::Writer::reopen(output_, header, plan_.output, sections);
     adopt_leftover();
     journal_ = std::make_unique<RunJournal>(output_, *left_, *writer_);

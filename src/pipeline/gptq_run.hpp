@@ -38,7 +38,7 @@ class GptqRun {
 
   // gptq_resume.cpp
   void find_leftover();
-  void check_leftover() const;
+  void check_leftover(const cmf::Json& run) const;
   /// Whether the interrupted run that is continued captured its Hessians itself.
   [[nodiscard]] bool resumes_capture() const;
   /// Everything that decides the bytes of the output.
