@@ -1,6 +1,7 @@
 // cortiq-quant gptq: calibrate and quantize.
 #include <cmath>
 
+#include "bit_options.hpp"
 #include "command.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "effort.hpp"
@@ -17,6 +18,7 @@ struct Arguments {
   CalibrationArguments calibration;
   OneBitArguments one_bit;
   EffortArguments effort;
+  BitArguments bits;
   std::string order = "group";
   std::string rung = "sim";
   std::string ladder = "fit";
@@ -134,6 +136,9 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
     options.selection.skip = split_commas(arguments.skip);
     options.selection.skip_given = true;
   }
+  options.bits = parse_bits(arguments.bits);
+  if (options.bits.given() && gptq::is_one_bit(*pipeline::gptq_target(options.selection.profile)))
+    fail(ErrorKind::kUsage, "--codec {} and a target of bits contradict each other", arguments.selection.codec);
   check_numbers(options);
   apply_effort(*arguments.command, arguments.effort, options);
   options.lambda = std::max(options.lambda, 0.0);
@@ -169,7 +174,9 @@ int execute(const Arguments& arguments, const CommonOptions& common) {
   check_recipe_output(arguments.recipe, files_of(options));
   Session session(common);
   const pipeline::RunReport report = pipeline::run_gptq(options, session.context());
-  write_recipe(*arguments.command, arguments.recipe);
+  write_recipe(*arguments.command, arguments.recipe,
+               options.bits.given() ? report.options.at("tensor_quant").get<std::vector<std::string>>()
+                                    : std::vector<std::string>{});
   if (options.dry_run) {
     session.context().log.info("dry run: nothing was written; the output would be {}",
                                report.output);
@@ -277,6 +284,7 @@ void add_gptq(CLI::App& app, const CommonOptions& common, Action& action) {
   add_one_bit_options(*command, arguments->one_bit);
   add_policy_options(*command, *arguments);
   add_device_options(*command, arguments->options.device);
+  add_bit_options(*command, arguments->bits);
   add_recipe_options(*command, arguments->recipe);
   command
       ->add_option("--report", arguments->options.reports,

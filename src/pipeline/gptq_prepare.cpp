@@ -59,6 +59,7 @@ GptqRun::GptqRun(const GptqOptions& options, Context& context)
 void GptqRun::prepare() {
   static_cast<void>(runs_sequentially(options_));  // refuses before any file is read
   if (!options_.calibration.sources.empty()) calib::check_sources(options_.calibration.sources);
+  backend_.resolve(options_.device, context_);
   open_models();
   check_paths();
   find_leftover();
@@ -136,6 +137,7 @@ void GptqRun::open_models() {
   report_.output = output_.string();
   report_.codec = codec::codec_name(options_.selection.profile);
   report_.options = options_json(options_);
+  report_.options["device"] = backend_.name();
 }
 
 void GptqRun::check_paths() {

@@ -42,7 +42,9 @@ std::size_t end_of_section(const std::vector<GroupPlan>& groups, std::size_t fir
 
 RunReport GptqRun::execute() {
   const auto start = Clock::now();
-  backend_ = gptq::make_host_backend(context_.pool);
+  backend_.open(context_);
+  report_.options["device"] = backend_.name();
+  plan_.memory.groups_at_once = backend_.groups_at_once(plan_.memory.groups_at_once);
   planned_warnings_ = report_.warnings.size();
   open_output();
   try {
@@ -53,6 +55,7 @@ RunReport GptqRun::execute() {
     end_early(Error(ErrorKind::kOutOfMemory,
                     "out of memory; close other programs, or lower --mem-gb or --tokens"));
   }
+  backend_.report(report_, context_);
   judge();
   report_.seconds = seconds_since(start);
   report_.cpu_seconds = process_cpu_seconds();
@@ -232,14 +235,15 @@ void GptqRun::solve_captured(TensorJob& job, calib::Capture& capture,
 }
 
 void GptqRun::solve_batches(std::size_t groups, const std::function<void(std::size_t)>& solve) {
-  const auto at_once = static_cast<std::size_t>(plan_.memory.groups_at_once);
-  for (std::size_t first = 0; first < groups; first += at_once) {
-    const std::size_t count = std::min(at_once, groups - first);
-    context_.pool.for_each(static_cast<std::int64_t>(count), [&](std::int64_t i) {
+  // Workers take the next group as they come free: a wide group holds up nobody.
+  std::atomic<std::size_t> next{0};
+  const auto workers = std::min<std::int64_t>(plan_.memory.groups_at_once, static_cast<std::int64_t>(groups));
+  context_.pool.for_each(workers, [&](std::int64_t) {
+    for (std::size_t i = next++; i < groups; i = next++) {
       context_.interrupt.check();
-      solve(first + static_cast<std::size_t>(i));
-    });
-  }
+      solve(i);
+    }
+  });
 }
 
 void GptqRun::miss_group(TensorJob& job, const GroupPlan& group, std::int64_t rows) {
@@ -270,7 +274,7 @@ void GptqRun::solve_ready(TensorJob& job, const GroupPlan& group, const calib::H
   const std::string& lead = source_->tensors()[group.tensors.front()].name;
   const calib::HessianHealth health = with_context(
       "tensor " + lead + ": Hessian", [&] { return calib::check_hessian(hessian, context_.pool); });
-  solve_group(job, *backend_,
+  solve_group(job, backend_.backend(),
               {options_.lambda, options_.order, options_.rung, options_.ladder, options_.polish,
                options_.q2tp_debias, options_.q4tp_debias, ready.targets},
               group, hessian);

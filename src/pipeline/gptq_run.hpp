@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "backend_choice.hpp"
 #include "calibration_input.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "expert_prior.hpp"
@@ -107,7 +108,7 @@ class GptqRun {
   std::unique_ptr<cmf::Writer> writer_;
   std::unique_ptr<RunJournal> journal_;
   std::optional<calib::HessianCacheWriter> cache_writer_;
-  std::unique_ptr<gptq::Backend> backend_;
+  BackendChoice backend_;
   Plan plan_;
   ExpertPriors priors_{0, 0};
   std::mutex warning_mutex_;

@@ -5,6 +5,7 @@
 
 #include "cortiq/hf/folder.hpp"
 #include "cortiq/support/memory.hpp"
+#include "bit_allocation.hpp"
 #include "gptq_run.hpp"
 #include "tensor_work.hpp"
 
@@ -61,7 +62,8 @@ fs::path derived_output(const fs::path& input, std::string_view codec) {
   return base.parent_path() / fmt::format("{}-{}.cmf", stem, codec);
 }
 
-RunReport run_gptq(const GptqOptions& options, Context& context) {
+RunReport run_gptq(const GptqOptions& wanted, Context& context) {
+  const GptqOptions options = wanted.bits.given() ? with_allocated_bits(wanted, context) : wanted;
   GptqRun run(options, context);
   run.prepare();
   if (options.dry_run) return std::move(run.report());

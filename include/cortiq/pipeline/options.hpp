@@ -9,6 +9,7 @@
 
 #include "cortiq/calib/corpus.hpp"
 #include "cortiq/gptq/options.hpp"
+#include "cortiq/pipeline/bit_target.hpp"
 #include "cortiq/pipeline/selection.hpp"
 
 namespace cortiq::pipeline {
@@ -62,6 +63,7 @@ struct GptqOptions {
   std::optional<std::int64_t> moe_prior;  ///< rows that it counts for; 0 = none, then rounding;
                                           ///< not given: hidden size
   DeviceOptions device;
+  BitTarget bits;  ///< --target-bpw, --target-size: the codecs are chosen by measured losses
   double lambda = 0.01;
   gptq::Order order = gptq::Order::kGroup;
   gptq::Rung rung = gptq::Rung::kSim;
