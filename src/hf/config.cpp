@@ -25,6 +25,9 @@ struct Family {
     return type.starts_with("qwen3_5") || text_type.starts_with("qwen3_5") || type == "qwen3_next";
   }
   [[nodiscard]] bool mixtral() const { return type == "mixtral"; }
+  [[nodiscard]] bool always_windowed() const {
+    return type == "mistral" || type == "mixtral" || type == "phi3";
+  }
 };
 
 std::string lower(std::string text) {
@@ -83,12 +86,16 @@ Json default_layer_types(const Fields& text, const Family& family, std::int64_t 
   const std::int64_t interval = text.integer({"full_attention_interval"}).value_or(4);
   const bool windowed = text.boolean({"use_sliding_window"}).value_or(false);
   const std::int64_t first_windowed = text.integer({"max_window_layers"}).value_or(layers);
+  // These families have no list of layers: a window number holds for all of them.
+  const bool all_windowed =
+      family.always_windowed() && text.integer({"sliding_window"}).value_or(0) > 0;
   for (std::int64_t i = 0; i < layers; ++i) {
     if (family.qwen_hybrid()) {
       types.push_back(interval != 0 && (i + 1) % interval == 0 ? "FullAttention"
                                                                : "LinearAttention");
     } else {
-      types.push_back(windowed && i >= first_windowed ? "SlidingAttention" : "FullAttention");
+      const bool sliding = all_windowed || (windowed && i >= first_windowed);
+      types.push_back(sliding ? "SlidingAttention" : "FullAttention");
     }
   }
   return types;

@@ -1,4 +1,4 @@
-// Every model of the zoo against the reference outputs that lie beside it.
+// Every model of the zoo, and of tests/data/oracles, against the reference outputs beside it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,15 +26,28 @@ constexpr double kHiddenTolerance = 1e-4;      // of the largest value of the ro
 constexpr double kPerplexityTolerance = 5e-4;  // relative
 constexpr double kHessianTolerance = 1e-4;     // relative Frobenius norm
 
-std::vector<std::string> zoo_models() {
-  std::vector<std::string> names;
-  if (!fs::is_directory(cortiq::test::zoo_dir())) return names;
-  for (const auto& entry : fs::directory_iterator(cortiq::test::zoo_dir())) {
-    if (fs::exists(entry.path() / "ref/ref.json"))
-      names.push_back(entry.path().filename().string());
+fs::path oracle_dir() { return cortiq::test::data_dir() / "oracles"; }
+
+void add_models(const fs::path& from, std::vector<std::string>& folders) {
+  if (!fs::is_directory(from)) return;
+  for (const auto& entry : fs::directory_iterator(from)) {
+    if (fs::exists(entry.path() / "ref/ref.json")) folders.push_back(entry.path().string());
   }
-  std::sort(names.begin(), names.end());
-  return names;
+}
+
+/// Folders of models with a reference.
+std::vector<std::string> reference_models() {
+  std::vector<std::string> folders;
+  add_models(cortiq::test::zoo_dir(), folders);
+  add_models(oracle_dir(), folders);
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+/// The text of the perplexity.
+fs::path text_of(const fs::path& model) {
+  const bool bundled = model.parent_path() == oracle_dir();
+  return (bundled ? cortiq::test::data_dir() : cortiq::test::zoo_dir()) / "text/eval.txt";
 }
 
 template <typename T>
@@ -80,7 +93,7 @@ class Zoo : public testing::TestWithParam<std::string> {
  protected:
   /// False, with the test skipped, for a family without a forward pass.
   bool open() {
-    folder_ = cortiq::test::zoo_dir() / GetParam();
+    folder_ = GetParam();
     try {
       source_ = hf::Folder::open(folder_, {cmf::DType::kF32});
       forward_ = std::make_unique<Forward>(*source_, pool_);
@@ -145,7 +158,7 @@ class Zoo : public testing::TestWithParam<std::string> {
   void check_perplexity(const json& want, TokenId bos) const {
     const Tokenizer tokenizer =
         Tokenizer::parse(source_->vocab(), (folder_ / "tokenizer.json").string());
-    const auto ids = tokenizer.encode(read_text_file(cortiq::test::zoo_dir() / "text/eval.txt"));
+    const auto ids = tokenizer.encode(read_text_file(text_of(folder_)));
     const ScoredWindows scored = scored_windows(ids, ref_["window_len"].get<std::int64_t>(),
                                                 ref_["window_len"].get<std::int64_t>(), bos);
     EXPECT_EQ(scored.windows.count(), want["windows"].get<std::int64_t>());
@@ -271,12 +284,22 @@ TEST_P(Zoo, RowsPerExpertMatchReference) {
   EXPECT_EQ(seen, wanted.size());
 }
 
-std::string model_name(const testing::TestParamInfo<std::string>& model) { return model.param; }
-INSTANTIATE_TEST_SUITE_P(Models, Zoo, testing::ValuesIn(zoo_models()), model_name);
+std::string model_name(const testing::TestParamInfo<std::string>& model) {
+  const fs::path folder = model.param;
+  return (folder.parent_path() == oracle_dir() ? "oracle_" : "") + folder.filename().string();
+}
+INSTANTIATE_TEST_SUITE_P(Models, Zoo, testing::ValuesIn(reference_models()), model_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Zoo);
 
 TEST(ZooFolder, IsThere) {
-  if (zoo_models().empty()) GTEST_SKIP() << "no model below " << cortiq::test::zoo_dir();
+  if (!fs::is_directory(cortiq::test::zoo_dir()))
+    GTEST_SKIP() << "no folder " << cortiq::test::zoo_dir();
+}
+
+TEST(OracleFolder, HoldsTheFamiliesThatTheZooLacks) {
+  for (const char* name : {"mistral", "mixtral", "phi3", "qwen3_next", "llama_linear", "llama_yarn",
+                           "llama_dynamic"})
+    EXPECT_TRUE(fs::exists(oracle_dir() / name / "ref/ref.json")) << name;
 }
 
 }  // namespace

@@ -194,6 +194,23 @@ TEST(Config, drops_windows_that_no_layer_uses_and_keeps_those_of_tagged_layers) 
   expect_contains(refusal(config, ErrorKind::kUnsupported), "chunked_attention");
 }
 
+TEST(Config, families_without_a_list_of_layers_use_their_window_in_all_of_them) {
+  for (const char* type : {"mistral", "mixtral", "phi3"}) {
+    Json config = tiny_config();
+    config["model_type"] = type;
+    if (std::string_view(type) == "mixtral") {
+      config["num_local_experts"] = 4;
+      config["num_experts_per_tok"] = 2;
+    }
+    EXPECT_FALSE(arch(config).contains("sliding_window")) << type;
+    config["sliding_window"] = nullptr;
+    EXPECT_FALSE(arch(config).contains("sliding_window")) << type;
+    config["sliding_window"] = 16;
+    EXPECT_EQ(arch(config)["sliding_window"], 16) << type;
+    for (const auto& layer : arch(config)["layer_types"]) EXPECT_EQ(layer, "SlidingAttention") << type;
+  }
+}
+
 TEST(Config, fills_the_defaults_of_gemma) {
   const Json a = arch(gemma3_config());
   EXPECT_EQ(a["norm_style"], "gemma");
