@@ -86,6 +86,7 @@ void parse_order(const Arguments& arguments, pipeline::GptqOptions& options) {
 
 void parse_q2tp(const Arguments& arguments, pipeline::GptqOptions& options) {
   const bool q2tp_possible =
+      options.bits.given() ||
       options.selection.profile == codec::Codec::kQ2tp ||
       std::any_of(
           options.selection.overrides.begin(), options.selection.overrides.end(),
@@ -129,6 +130,7 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
   options.calibration = parse_calibration(arguments.calibration);
   options.calibration.memory_gb = arguments.options.calibration.memory_gb;
   options.calibration.calib_model = arguments.options.calibration.calib_model;
+  options.bits = parse_bits(arguments.bits);
   parse_order(arguments, options);
   parse_q2tp(arguments, options);
   apply_one_bit(*arguments.command, arguments.one_bit, options);
@@ -136,7 +138,6 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
     options.selection.skip = split_commas(arguments.skip);
     options.selection.skip_given = true;
   }
-  options.bits = parse_bits(arguments.bits);
   if (options.bits.given() && gptq::is_one_bit(*pipeline::gptq_target(options.selection.profile)))
     fail(ErrorKind::kUsage, "--codec {} and a target of bits contradict each other", arguments.selection.codec);
   check_numbers(options);

@@ -234,7 +234,11 @@ GptqOptions fit_file(const GptqOptions& options, const cmf::Source& source, cons
     if (excess >= allocation->bytes) break;
     budget = allocation->bytes - excess;
   }
-  refuse_target(tensors, fmt::format("--target-size {}", wanted));
+  GptqOptions least = options;
+  append_overrides(least, tensors, {std::vector<std::size_t>(tensors.size(), 0), 0, 0});
+  const Plan plan = plan_tensors(source, least.selection, 0.01F, options.sanitize, context);
+  fail(ErrorKind::kRefused, "--target-size {} cannot be met: with q2tp everywhere the file takes {} bytes; ask for more",
+       wanted, plan.output_bytes);
 }
 
 }  // namespace

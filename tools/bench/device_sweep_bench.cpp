@@ -39,8 +39,7 @@ struct Parts {
   double ladders = 1e30, sweep = 1e30, polish = 1e30, measure = 1e30, pack = 1e30;
 };
 
-void run_case(const Engine& engine, Pool& pool, std::int64_t rows, std::int64_t n) {
-  const SyntheticHessian h(n, pool);
+std::vector<float> random_weights(std::int64_t rows, std::int64_t n, Pool& pool) {
   std::vector<float> values(static_cast<std::size_t>(rows * n));
   pool.for_ranges(rows, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
@@ -49,6 +48,12 @@ void run_case(const Engine& engine, Pool& pool, std::int64_t rows, std::int64_t 
       for (std::int64_t c = 0; c < n; ++c) values[static_cast<std::size_t>(r * n + c)] = normal(generator);
     }
   });
+  return values;
+}
+
+void run_case(const Engine& engine, Pool& pool, std::int64_t rows, std::int64_t n) {
+  const SyntheticHessian h(n, pool);
+  const std::vector<float> values = random_weights(rows, n, pool);
   const ConstMatrixView<float> w[1] = {{values.data(), rows, n}};
   for (const Case& c : cases()) {
     vulkan::Stream stream(engine.shared_context());
