@@ -45,6 +45,15 @@ class HeldFactor final : public gptq::Factor {
   [[nodiscard]] std::int64_t n() const override { return factor_->n(); }
   [[nodiscard]] Card& card() const { return card_; }
   [[nodiscard]] const DeviceFactor& on_device() const { return *factor_; }
+  /// Rows to sweep at once: those that its memory was reserved for, and more if nobody else has it.
+  [[nodiscard]] std::int64_t rows_at_once(std::int64_t rows) const {
+    const std::int64_t more = padded(rows) - kReservedRows;
+    if (more <= 0) return rows;
+    const std::uint64_t row_bytes = sweep_bytes_per_row(n());
+    const std::uint64_t granted = lease_->extend(static_cast<std::uint64_t>(more) * row_bytes);
+    const auto extra = static_cast<std::int64_t>(granted / row_bytes);
+    return std::min(rows, kReservedRows + extra / layout::kTile * layout::kTile);
+  }
 
  private:
   Card& card_;
@@ -190,7 +199,7 @@ class VulkanBackend final : public DeviceBackend {
     std::string reason = "the device was lost";
     if (!card.lost()) {
       try {
-        return sweep_on_card(card, jobs, held->on_device());
+        return sweep_on_card(card, jobs, *held);
       } catch (const Error& error) {
         if (!is_device_failure(error)) throw;
         report_failure(card, error);
@@ -202,7 +211,7 @@ class VulkanBackend final : public DeviceBackend {
 
   /// Tensors of equal options are stacked.
   std::vector<gptq::SweepResult> sweep_on_card(Card& card, std::span<const gptq::SweepJob> jobs,
-                                               const DeviceFactor& factor) {
+                                               const HeldFactor& held) {
     std::vector<gptq::SweepResult> results(jobs.size());
     std::vector<bool> done(jobs.size(), false);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -215,9 +224,13 @@ class VulkanBackend final : public DeviceBackend {
         stack.push_back(jobs[k].w);
         members.push_back(k);
       }
+      std::int64_t rows = 0;
+      for (const auto& w : stack) rows += w.rows();
+      const std::int64_t chunk = held.rows_at_once(rows);
       Card::Borrowed borrowed(card);
       auto swept = with_context(fmt::format("tensor {}", jobs[i].name), [&] {
-        return sweep_on_device(card.engine(), borrowed.stream(), pool_, factor, stack, jobs[i].options);
+        return sweep_on_device(card.engine(), borrowed.stream(), pool_, held.on_device(), stack, jobs[i].options,
+                               chunk);
       });
       borrowed.done();
       for (std::size_t k = 0; k < members.size(); ++k) results[members[k]] = std::move(swept[k]);

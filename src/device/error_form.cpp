@@ -13,7 +13,7 @@ namespace {
 
 using vulkan::Kernel;
 constexpr std::uint32_t kThreads = 256;
-constexpr std::int64_t kMostRows = 8192;
+constexpr std::int64_t kMostRows = 2048;  // what the backend has reserved memory for
 constexpr std::int64_t kGatherColumns = 1024;
 
 float largest(ConstMatrixView<float> e) {

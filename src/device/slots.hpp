@@ -2,6 +2,7 @@
 // it will need, so that two groups never wait for each other's memory.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,12 @@ class Slots {
    public:
     Lease(Slots& slots, std::uint64_t bytes) : slots_(slots), bytes_(bytes) {}
     ~Lease() { slots_.give_back(bytes_); }
+    /// Adds up to `wanted` bytes, as far as nobody else has them; returns how many. Never waits.
+    [[nodiscard]] std::uint64_t extend(std::uint64_t wanted) {
+      const std::uint64_t granted = slots_.take_more(wanted);
+      bytes_ += granted;
+      return granted;
+    }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
 
@@ -43,6 +50,12 @@ class Slots {
   }
 
  private:
+  std::uint64_t take_more(std::uint64_t wanted) {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t granted = std::min(wanted, bytes_ > used_bytes_ ? bytes_ - used_bytes_ : 0);
+    used_bytes_ += granted;
+    return granted;
+  }
   void give_back(std::uint64_t bytes) {
     {
       const std::lock_guard lock(mutex_);
