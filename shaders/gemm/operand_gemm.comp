@@ -1,19 +1,20 @@
 #version 450
 // operand_gemm: C[M,N] (+)= alpha * A * B^T with f32 operands, fused multiply-add in f32.
-// Push: GemmPush. Constants: 0 = threads (128). Needs: 17 KiB shared memory, no subgroup operations.
-// One workgroup per 128 x 128 tile of C; a thread holds 8 x 16 sums. Tiles are numbered as in operand_gemm_coop.
+// Push: GemmPush. Constants: 0 = threads (256 at edge 128, 64 at edge 64), 1 = edge of a tile of C (128; 64 where few tiles
+// would leave most of the device idle). Needs: 17 KiB shared memory, no subgroup operations.
+// One workgroup per tile of C; a thread holds 8 x 8 sums, 32 neighbours 32 x 64. Tiles are numbered as in operand_gemm_coop.
 #extension GL_GOOGLE_include_directive : require
 #include "types.glsl"
 #include "layout.h"
 layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint kEdge = 128u;
 layout(push_constant, scalar) uniform Push { GemmPush push; };
 
-const uint kThreads = 128u;
+const uint kThreads = kEdge * kEdge / 64u;
 const uint kDepth = 8u;               // K of one step: a quarter of a chunk
-const uint kRows = 8u, kCols = 16u;   // sums of a thread
-const uint kLanesDown = 16u;          // of 32 neighbours; two along the columns
-const uint kPitch = kTile / 4u + 1u;  // vec4
-const uint kLoads = kTile * kDepth / 4u / kThreads;
+const uint kAcross = kEdge / 64u;     // groups of 32 threads side by side
+const uint kPitch = kEdge / 4u + 1u;  // vec4
+const uint kLoads = kEdge * kDepth / 4u / kThreads;
 const uint kBand = 8u;
 
 shared vec4 tile_a[2u * kDepth * kPitch];
@@ -50,26 +51,27 @@ void main() {
   const uint tile_m = band * kBand + in_band % band_rows;
   const uint tile_n = in_band / band_rows;
   if ((push.flags & kGemmLowerOnly) != 0u &&
-      push.col0 + tile_n * kTile > push.row0 + tile_m * kTile + kTile - 1u)
+      push.col0 + tile_n * kEdge > push.row0 + tile_m * kEdge + kEdge - 1u)
     return;
   uint first = 0u, last = push.chunks;
   if ((push.flags & kGemmTriangularB) != 0u) {
-    const uint begin = push.col0 + tile_n * kTile;
+    const uint begin = push.col0 + tile_n * kEdge;
     if (begin > push.k0) first = min((begin - push.k0) / kChunk, last);
   }
   if ((push.flags & kGemmUpperB) != 0u) {
-    const uint end = push.col0 + tile_n * kTile + kTile;
+    const uint end = push.col0 + tile_n * kEdge + kEdge;
     last = end > push.k0 ? min((end - push.k0) / kChunk, last) : 0u;
   }
   const uint thread = gl_LocalInvocationID.x;
   const uint lane = thread % 32u, warp = thread / 32u;
-  const uint down = lane / 2u, across = lane % 2u;  // place among 16 x 2 neighbours
-  vec4 sum[kRows][kCols / 4u];
-  [[unroll]] for (uint i = 0u; i < kRows; ++i)
-    [[unroll]] for (uint j = 0u; j < kCols / 4u; ++j) sum[i][j] = vec4(0.0);
+  const uint row0 = warp / kAcross * 32u + lane / 8u * 4u;     // and 16 below
+  const uint column0 = warp % kAcross * 64u + lane % 8u * 4u;  // and 32 to the right
+  vec4 sum[8][2];
+  [[unroll]] for (uint i = 0u; i < 8u; ++i)
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) sum[i][j] = vec4(0.0);
 
-  Uvec4s a = offset_lines(push.a, uint64_t(first) * push.a_rows + tile_m * kTile);
-  Uvec4s b = offset_lines(push.b, uint64_t(first) * push.b_rows + tile_n * kTile);
+  Uvec4s a = offset_lines(push.a, uint64_t(first) * push.a_rows + tile_m * kEdge);
+  Uvec4s b = offset_lines(push.b, uint64_t(first) * push.b_rows + tile_n * kEdge);
   const uint steps = (last - first) * 4u;
   if (steps > 0u) {
     load_step(a, b, 0u, thread);
@@ -81,29 +83,26 @@ void main() {
       const uint next = min(step0 + current + 1u, steps - 1u);
       load_step(offset_lines(a, uint64_t(next / 4u) * push.a_rows),
                 offset_lines(b, uint64_t(next / 4u) * push.b_rows), next % 4u, thread);
-      const uint base_a = current * kDepth * kPitch + down;
-      const uint base_b = current * kDepth * kPitch + warp * (2u * kCols / 4u) + across;
+      const uint base_a = current * kDepth * kPitch + row0 / 4u;
+      const uint base_b = current * kDepth * kPitch + column0 / 4u;
       [[unroll]] for (uint k = 0u; k < kDepth; ++k) {
-        vec4 fa[kRows / 4u], fb[kCols / 4u];
-        [[unroll]] for (uint i = 0u; i < kRows / 4u; ++i)
-          fa[i] = tile_a[base_a + k * kPitch + i * kLanesDown];
-        [[unroll]] for (uint j = 0u; j < kCols / 4u; ++j)
-          fb[j] = tile_b[base_b + k * kPitch + j * 2u];
-        [[unroll]] for (uint i = 0u; i < kRows; ++i)
-          [[unroll]] for (uint j = 0u; j < kCols / 4u; ++j)
+        vec4 fa[2], fb[2];
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) fa[i] = tile_a[base_a + k * kPitch + i * 4u];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) fb[j] = tile_b[base_b + k * kPitch + j * 8u];
+        [[unroll]] for (uint i = 0u; i < 8u; ++i)
+          [[unroll]] for (uint j = 0u; j < 2u; ++j)
             sum[i][j] = fma(vec4(fa[i / 4u][i % 4u]), fb[j], sum[i][j]);
       }
       store_step(current ^ 1u, thread);
       barrier();
     }
-  [[unroll]] for (uint i = 0u; i < kRows; ++i) {
-    const uint row = tile_m * kTile + (i / 4u) * (kLanesDown * 4u) + down * 4u + i % 4u;
-    Vec4s c = Vec4s(uint64_t(advance(push.c, uint64_t(row) * push.c_stride + tile_n * kTile)));
-    [[unroll]] for (uint j = 0u; j < kCols / 4u; ++j) {
-      const uint at = warp * (2u * kCols / 4u) + j * 2u + across;
+  [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+    const uint row = tile_m * kEdge + row0 + (i / 4u) * 16u + i % 4u;
+    Vec4s c = Vec4s(uint64_t(advance(push.c, uint64_t(row) * push.c_stride + tile_n * kEdge + column0)));
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
       vec4 result = sum[i][j] * push.alpha;
-      if ((push.flags & kGemmAdd) != 0u) result = c.at[at] + result;
-      c.at[at] = result;
+      if ((push.flags & kGemmAdd) != 0u) result = c.at[j * 8u] + result;
+      c.at[j * 8u] = result;
     }
   }
 }

@@ -8,7 +8,6 @@ namespace cortiq::device {
 
 namespace {
 
-constexpr std::uint32_t kPlainThreads = 128;
 constexpr std::int64_t kSmallEdge = 64;  // of a tile, where tiles of 128 would leave most of the device idle
 constexpr std::int64_t kFewTiles = 200;
 constexpr std::uint32_t kCooperativeShared = 36864;  // two tiles of 128 lines of 144 bytes
@@ -50,6 +49,16 @@ const vulkan::Pipeline& Engine::pipeline(vulkan::Kernel kernel, std::uint32_t th
   return context_->pipeline(kernel, constants);
 }
 
+const vulkan::Pipeline& Engine::cooperative_kernel(const Product& p, std::int64_t edge) const {
+  const std::uint32_t constants[2] = {p.high_only ? 1U : 3U, static_cast<std::uint32_t>(edge)};
+  return pipeline(vulkan::Kernel::kOperandGemmCoop, static_cast<std::uint32_t>(2 * edge), constants);
+}
+
+const vulkan::Pipeline& Engine::plain_kernel(std::int64_t edge) const {
+  const std::uint32_t constants[1] = {static_cast<std::uint32_t>(edge)};
+  return pipeline(vulkan::Kernel::kOperandGemm, static_cast<std::uint32_t>(edge * edge / 64), constants);
+}
+
 void Engine::multiply(vulkan::Stream& stream, const Product& p) const {
   CORTIQ_ASSERT(p.m % layout::kTile == 0 && p.n % layout::kTile == 0 && p.k % layout::kChunk == 0);
   if (p.m == 0 || p.n == 0 || p.k == 0) return;
@@ -61,7 +70,7 @@ void Engine::multiply(vulkan::Stream& stream, const Product& p) const {
   push.b_rows = static_cast<std::uint32_t>(p.b->rows);
   push.c_stride = static_cast<std::uint32_t>(p.c_stride);
   push.chunks = static_cast<std::uint32_t>(p.k / layout::kChunk);
-  const std::int64_t edge = split() && few_tiles(p) ? kSmallEdge : layout::kTile;
+  const std::int64_t edge = few_tiles(p) ? kSmallEdge : layout::kTile;
   push.tiles_m = static_cast<std::uint32_t>(p.m / edge);
   push.tiles_n = static_cast<std::uint32_t>(p.n / edge);
   push.flags = p.flags;
@@ -70,12 +79,7 @@ void Engine::multiply(vulkan::Stream& stream, const Product& p) const {
   push.k0 = static_cast<std::uint32_t>(p.k0);
   push.alpha = static_cast<float>(p.alpha / (static_cast<double>(p.a->scale) *
                                              static_cast<double>(p.b->scale)));
-  const std::uint32_t constants[2] = {p.high_only ? 1U : 3U, static_cast<std::uint32_t>(edge)};
-  const auto& kernel = split()
-                           ? pipeline(vulkan::Kernel::kOperandGemmCoop,
-                                      static_cast<std::uint32_t>(2 * edge), constants)
-                           : pipeline(vulkan::Kernel::kOperandGemm, kPlainThreads);
-  stream.dispatch(kernel, push, std::uint64_t{push.tiles_m} * push.tiles_n);
+  stream.dispatch(split() ? cooperative_kernel(p, edge) : plain_kernel(edge), push, std::uint64_t{push.tiles_m} * push.tiles_n);
   double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   if ((p.flags & (layout::kGemmLowerOnly | layout::kGemmTriangularB | layout::kGemmUpperB)) != 0)
     flops /= 2;

@@ -72,6 +72,10 @@ class Engine {
   void multiply(vulkan::Stream& stream, const Product& product) const;
 
  private:
+  /// Kernels for tiles of C with this edge, 64 or 128.
+  [[nodiscard]] const vulkan::Pipeline& cooperative_kernel(const Product& p, std::int64_t edge) const;
+  [[nodiscard]] const vulkan::Pipeline& plain_kernel(std::int64_t edge) const;
+
   std::shared_ptr<vulkan::Context> context_;
   Path path_;
 };

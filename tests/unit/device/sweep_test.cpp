@@ -131,5 +131,26 @@ TEST_F(DeviceTest, sweep_of_chunks_and_stacks_gives_the_same_bytes) {
   }
 }
 
+TEST_F(DeviceTest, products_of_small_and_large_tiles_give_the_same_bytes) {
+  if (context_->adapter().type == vulkan::AdapterType::kCpu)
+    GTEST_SKIP() << "too slow on a software device; the size is what makes the products choose other tiles";
+  Pool pool(0);
+  const std::int64_t n = 1024, rows = 4096;
+  const auto h = test::random_hessian(n, 256, 8.0, 3);
+  const std::vector<float> values = test::random_weights(rows, n, 1);
+  const ConstMatrixView<float> w[1] = {{values.data(), rows, n}};
+  for (const Path path : paths()) {
+    const Engine engine(context_, path);
+    vulkan::Stream stream(context_);
+    SweepOptions options;
+    options.polish = 1;
+    const FoldOutcome outcome = fold_on_device(engine, stream, pool, h.view(), {.lambda = 0.01});
+    ASSERT_TRUE(outcome.factor);
+    const auto whole = sweep_on_device(engine, stream, pool, *outcome.factor, w, options);
+    const auto cut = sweep_on_device(engine, stream, pool, *outcome.factor, w, options, 128);
+    EXPECT_TRUE(whole[0].payload == cut[0].payload) << "split " << engine.split();
+  }
+}
+
 }  // namespace
 }  // namespace cortiq::device
