@@ -11,14 +11,14 @@ target_link_libraries(cortiq_test_support PUBLIC cortiq_support nlohmann_json::n
 
 function(cortiq_test_folder LABEL MODULE)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${LABEL}/${MODULE}/*.cpp")
-  if(NOT sources)
+  if(NOT sources OR (MODULE STREQUAL "device" AND NOT CORTIQ_VULKAN))  # the twin: tests/e2e/app/device_test.cpp
     return()
   endif()
   set(name ${LABEL}_${MODULE})
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE cortiq_${MODULE} cortiq_test_support GTest::gtest GTest::gtest_main)
   if(MODULE STREQUAL "device")  # kernels and schedules are tested one by one, below the public interface
-    target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/src/device")
+    target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/src/device" "${CMAKE_SOURCE_DIR}/tests/unit/device")
   endif()
   if(name STREQUAL "golden_model")  # reads the models of the zoo, which are Hugging Face folders
     target_link_libraries(${name} PRIVATE cortiq_hf)

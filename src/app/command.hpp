@@ -51,6 +51,7 @@ void add_kld(CLI::App& app, const CommonOptions& common, Action& action);
 void add_compare(CLI::App& app, const CommonOptions& common, Action& action);
 void add_hessians(CLI::App& app, const CommonOptions& common, Action& action);
 void add_devices(CLI::App& app, const CommonOptions& common, Action& action);
+void add_selftest(CLI::App& app, const CommonOptions& common, Action& action);
 
 /// Writes to stdout; a failed write (closed pipe, full disk) is Error{kIo}.
 void print(const std::string& text);

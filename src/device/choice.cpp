@@ -10,6 +10,30 @@ namespace cortiq::device {
 
 namespace {
 
+bool has_cooperative_kernels() {
+  return !vulkan::shader_info(vulkan::Kernel::kOperandGemmCoop).words.empty();
+}
+
+std::vector<std::string> features_of(const vulkan::Adapter& adapter) {
+  std::vector<std::string> features;
+  if (!adapter.usable()) return features;
+  if (!adapter.cooperative_matrix) {
+    features.emplace_back("no cooperative matrices of f16, 16 x 16 x 16: matrix products in f32");
+  } else if (!has_cooperative_kernels()) {
+    features.emplace_back(
+        "cooperative matrices, but no kernels for them in this build (`devices --shaders` says why): "
+        "matrix products in f32");
+  } else {
+    features.emplace_back("cooperative matrices: matrix products of two halves a value, about twice as fast as f32");
+  }
+  features.emplace_back(adapter.budget_known
+                            ? "memory budget: what other programs use is left to them"
+                            : "no memory budget: all of its memory counts as free (--vram-gb sets less)");
+  features.emplace_back(adapter.timestamps ? "clock: reports tell how long it computed"
+                                           : "no clock: reports tell no times of the device");
+  return features;
+}
+
 DeviceInfo info_of(const vulkan::Adapter& adapter) {
   DeviceInfo info;
   info.index = adapter.index;
@@ -24,9 +48,9 @@ DeviceInfo info_of(const vulkan::Adapter& adapter) {
   info.shared_bytes = adapter.shared_bytes;
   info.subgroup_size = adapter.subgroup_size;
   info.cooperative_matrix =
-      adapter.cooperative_matrix &&
-      !vulkan::shader_info(vulkan::Kernel::kOperandGemmCoop).words.empty();
+      adapter.cooperative_matrix && has_cooperative_kernels();
   info.missing = adapter.missing;
+  info.features = features_of(adapter);
   return info;
 }
 
@@ -111,7 +135,7 @@ std::vector<KernelInfo> list_kernels() {
   std::vector<KernelInfo> kernels;
   for (int i = 0; i < static_cast<int>(vulkan::Kernel::kCount); ++i) {
     const vulkan::ShaderInfo shader = vulkan::shader_info(static_cast<vulkan::Kernel>(i));
-    kernels.push_back({std::string(shader.name), shader.words.size_bytes()});
+    kernels.push_back({std::string(shader.name), shader.words.size_bytes(), shader.name.ends_with("_coop")});
   }
   return kernels;
 }

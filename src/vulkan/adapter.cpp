@@ -53,6 +53,7 @@ void describe_properties(Instance::State& state, VkPhysicalDevice device, Adapte
   adapter.shared_bytes = limits.maxComputeSharedMemorySize;
   adapter.workgroup_threads = limits.maxComputeWorkGroupInvocations;
   adapter.subgroup_size = v11.subgroupSize;
+  adapter.timestamps = limits.timestampComputeAndGraphics == VK_TRUE;
   if (adapter.api_version < VK_API_VERSION_1_2) adapter.missing.emplace_back("Vulkan 1.2");
   if (adapter.shared_bytes < kLeastShared) adapter.missing.emplace_back("32 KiB of shared memory");
   if (adapter.workgroup_threads < kLeastThreads) adapter.missing.emplace_back("256 threads a group");
@@ -64,6 +65,7 @@ void describe_memory(Instance::State& state, VkPhysicalDevice device, Adapter& a
   VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
   const bool known = has_extension(state, device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (known) memory.pNext = &budget;
+  adapter.budget_known = known;
   state.api.GetPhysicalDeviceMemoryProperties2(device, &memory);
   for (std::uint32_t i = 0; i < memory.memoryProperties.memoryHeapCount; ++i) {
     const VkMemoryHeap& heap = memory.memoryProperties.memoryHeaps[i];

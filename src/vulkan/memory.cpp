@@ -70,7 +70,6 @@ void bind_memory(Context::State& state, Buffer::Block& block) {
 
 std::unique_ptr<Buffer::Block> create_block(Context::State& state, std::uint64_t capacity,
                                             MemoryKind kind) {
-  if (injected(state.fail_allocation)) fail_result(VK_ERROR_OUT_OF_DEVICE_MEMORY, "memory");
   auto block = std::make_unique<Buffer::Block>();
   block->capacity = capacity;
   block->kind = kind;
@@ -131,6 +130,11 @@ Buffer Context::allocate(std::uint64_t bytes, MemoryKind kind) {
   }
   auto block = take_idle(state, capacity, kind);
   if (!block) {
+    // A test's failure stands for a device that has no memory left, also after idle blocks are given up.
+    if (injected(state.fail_allocation)) {
+      drop_idle(state);
+      fail_result(VK_ERROR_OUT_OF_DEVICE_MEMORY, "memory");
+    }
     if (kind == MemoryKind::kDevice && state.memory_limit > 0 &&
         state.in_use + state.idle_bytes + capacity > state.memory_limit)
       drop_idle(state);

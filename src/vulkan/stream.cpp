@@ -18,15 +18,12 @@ constexpr std::uint64_t kRowGroups = 32768;    // workgroups of one line of a di
 constexpr std::uint32_t kMostMarks = 2048;     // timestamps of one submission
 constexpr std::uint64_t kWaitNanoseconds = 60'000'000'000;  // longer than any watchdog
 
-VkMemoryBarrier full_barrier() {
-  VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
-  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_SHADER_READ_BIT |
-                          VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                          VK_ACCESS_HOST_WRITE_BIT;
-  barrier.dstAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_SHADER_READ_BIT |
-                          VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                          VK_ACCESS_HOST_READ_BIT;
-  return barrier;
+constexpr VkAccessFlags kAccess = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_SHADER_READ_BIT |
+                                  VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT;
+
+/// All work before and after; `before` and `after` add what the host does.
+VkMemoryBarrier full_barrier(VkAccessFlags before, VkAccessFlags after) {
+  return {VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, kAccess | before, kAccess | after};
 }
 
 constexpr VkPipelineStageFlags kWork =
@@ -130,7 +127,7 @@ VkCommandBuffer Stream::State::begin() {
   if (current.marks != VK_NULL_HANDLE)
     api.CmdResetQueryPool(current.commands, current.marks, 0, kMostMarks);
   // Earlier submissions of this queue and the host's writes come first.
-  const VkMemoryBarrier barrier = full_barrier();
+  const VkMemoryBarrier barrier = full_barrier(VK_ACCESS_HOST_WRITE_BIT, 0);
   api.CmdPipelineBarrier(current.commands, kWork | VK_PIPELINE_STAGE_HOST_BIT, kWork, 0, 1, &barrier,
                          0, nullptr, 0, nullptr);
   mark(section_name);
@@ -146,7 +143,7 @@ void Stream::State::mark(std::string name) {
 
 void Stream::State::submit() {
   if (!recording) return;
-  const VkMemoryBarrier barrier = full_barrier();
+  const VkMemoryBarrier barrier = full_barrier(0, VK_ACCESS_HOST_READ_BIT);
   api.CmdPipelineBarrier(current.commands, kWork, kWork | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier,
                          0, nullptr, 0, nullptr);
   if (current.mark_count == kMostMarks) --current.mark_count;  // keep room for the end
@@ -244,7 +241,7 @@ void Stream::dispatch_bytes(const Pipeline& pipeline, const void* push, std::siz
 
 void Stream::barrier() {
   const VkCommandBuffer commands = state_->begin();
-  const VkMemoryBarrier barrier = full_barrier();
+  const VkMemoryBarrier barrier = full_barrier(0, 0);
   state_->api.CmdPipelineBarrier(commands, kWork, kWork, 0, 1, &barrier, 0, nullptr, 0, nullptr);
 }
 

@@ -28,6 +28,7 @@ struct DeviceInfo {
   std::uint32_t subgroup_size = 0;
   bool cooperative_matrix = false;   ///< the fast matrix products run on it
   std::vector<std::string> missing;  ///< what it lacks to be used
+  std::vector<std::string> features;  ///< what its optional features enable, or what their absence means
 };
 
 struct DeviceList {
@@ -39,6 +40,7 @@ struct DeviceList {
 struct KernelInfo {
   std::string name;
   std::uint64_t bytes = 0;  ///< of SPIR-V; 0: no compiler at build time could translate it
+  bool needs_cooperative_matrix = false;
 };
 [[nodiscard]] std::vector<KernelInfo> list_kernels();
 

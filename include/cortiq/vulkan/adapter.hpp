@@ -24,7 +24,8 @@ struct Adapter {
   std::uint32_t shared_bytes = 0;      ///< per workgroup
   std::uint32_t workgroup_threads = 0;
   std::uint32_t subgroup_size = 0;
-  bool subgroup_size_fixed = false;  ///< 32 can be required of a kernel
+  bool budget_known = false;         ///< budget_bytes counts what other programs use
+  bool timestamps = false;           ///< the device's clock can be read around commands
   bool cooperative_matrix = false;   ///< f16 x f16 -> f32, 16x16x16, subgroup scope
   std::vector<std::string> missing;  ///< required features that it lacks; empty: usable
 

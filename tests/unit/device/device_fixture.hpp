@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,11 @@
 #include "engine.hpp"
 
 namespace cortiq::device::test {
+
+/// Compiled kernels of earlier test programs (Mesa's software device keeps its own in the user's cache folder).
+inline std::filesystem::path kernel_cache() {
+  return std::filesystem::temp_directory_path() / "cortiq-quant-test-kernels";
+}
 
 class DeviceTest : public ::testing::Test {
  protected:
@@ -28,7 +35,7 @@ class DeviceTest : public ::testing::Test {
     for (const vulkan::Adapter& adapter : instance_->adapters()) {
       if (wanted != nullptr && std::to_string(adapter.index) != wanted) continue;
       if (!adapter.usable()) continue;
-      context_ = vulkan::Context::open(instance_, adapter);
+      context_ = vulkan::Context::open(instance_, adapter, {.cache_folder = kernel_cache()});
       break;
     }
     if (!context_) GTEST_SKIP() << "no usable Vulkan device (mesa-vulkan-drivers has a software one)";
@@ -37,7 +44,8 @@ class DeviceTest : public ::testing::Test {
   void TearDown() override {
     context_.reset();
     if (!instance_) return;
-    for (const std::string& message : instance_->validation_messages()) ADD_FAILURE() << message;
+    const auto messages = instance_->validation_messages();
+    for (const std::string& message : std::set<std::string>(messages.begin(), messages.end())) ADD_FAILURE() << message;
   }
 
   /// Every arithmetic that the device has.
