@@ -52,8 +52,8 @@ std::vector<std::string> translate(const std::string& command, const fs::path& f
     words.erase(words.begin());
   }
   if (words.size() < 3 || words[1] != "quantize-gptq") return {};
-  std::vector<std::string> ours{"gptq", (folder / words[2]).string(), "--embeddings", "profile",
-                                "--quiet"};
+  std::vector<std::string> ours{"gptq",    (folder / words[2]).string(), "--embeddings",
+                                "profile", "--no-sequential",            "--quiet"};
   bool act = false;
   for (std::size_t i = 3; i < words.size(); ++i) {
     if (is_option_without_value(words[i])) {
