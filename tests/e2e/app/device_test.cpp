@@ -2,6 +2,7 @@
 // stands in CORTIQ_TEST_DEVICE; without any, or in a build without Vulkan, the tests that need it are skipped.
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 
 #include "e2e.hpp"
 
@@ -68,6 +69,16 @@ TEST_F(DeviceCommand, devices_says_why_there_is_none_where_no_driver_is_installe
   const ProgramResult refused = expect_exit(
       1, {"gptq", tiny_model(), "--output", path("x.cmf").string(), "--device", "vulkan:0", "--quiet"}, no_driver);
   EXPECT_NE(refused.err.find("--device vulkan:0: "), std::string::npos) << refused.err;
+}
+
+TEST_F(DeviceCommand, the_program_works_without_a_vulkan_loader_and_says_what_is_missing) {
+  if (devices()["devices"].empty()) GTEST_SKIP() << "there is none anyway";
+  std::ofstream(path("libvulkan.so.1")) << "no library";
+  const RunOptions no_loader{.environment = {"LD_LIBRARY_PATH=" + folder_.string()}};
+  const ProgramResult result = expect_exit(0, {"devices", "--quiet"}, no_loader);
+  EXPECT_EQ(result.out.find("cpu: "), 0U);
+  EXPECT_NE(result.out.find("no Vulkan device: Vulkan loader: "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("install libvulkan1 and a driver"), std::string::npos) << result.out;
 }
 
 TEST_F(DeviceCommand, kernels_are_listed_with_their_sizes_or_why_they_are_absent) {
