@@ -143,6 +143,11 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
   check_numbers(options);
   apply_effort(*arguments.command, arguments.effort, options);
   options.lambda = std::max(options.lambda, 0.0);
+  for (const char* option : {"--target-bpw", "--target-size", "--vram-gb"}) {
+    if (arguments.empty(option)) fail(ErrorKind::kUsage, "{}: expected a value", option);
+  }
+  if (options.bits.given() && arguments.given("--codec") && options.selection.profile == codec::Codec::kQ2tp)
+    fail(ErrorKind::kUsage, "--codec q2tp: with a target of bits every matrix gets a codec of its own; leave --codec out");
   for (const char* option : {"--output", "--hessians"}) {
     if (arguments.empty(option)) fail(ErrorKind::kUsage, "{}: expected the path of a file", option);
   }
@@ -171,12 +176,14 @@ std::vector<std::filesystem::path> files_of(const pipeline::GptqOptions& options
 }
 
 int execute(const Arguments& arguments, const CommonOptions& common) {
-  const pipeline::GptqOptions options = parse(arguments);
+  pipeline::GptqOptions options = parse(arguments);
   check_recipe_output(arguments.recipe, files_of(options));
+  options.recipe = arguments.recipe.output;
   Session session(common);
   const pipeline::RunReport report = pipeline::run_gptq(options, session.context());
   write_recipe(*arguments.command, arguments.recipe,
-               options.bits.given() ? report.options.at("tensor_quant").get<std::vector<std::string>>()
+               options.bits.given() && report.options.contains("tensor_quant")
+                   ? report.options.at("tensor_quant").get<std::vector<std::string>>()
                                     : std::vector<std::string>{});
   if (options.dry_run) {
     session.context().log.info("dry run: nothing was written; the output would be {}",

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "one_bit_options.hpp"
 
 #include <algorithm>
@@ -67,6 +69,8 @@ void apply_one_bit(const CLI::App& command, const OneBitArguments& arguments,
          "--order act: q1s and q1t choose the scale of a group when the sweep reaches it, so its "
          "columns must stay together; use --order group or natural");
   }
+  for (const double share : {arguments.keep, arguments.down_keep})
+    if (!std::isfinite(share)) fail(ErrorKind::kUsage, "--keep, --down-keep {}: expected a number", share);
   if (arguments.keep == 0 && command.count("--down-keep") + command.count("--col-mask") > 0) {
     fail(ErrorKind::kUsage,
          "--keep 0 keeps no weights, so --down-keep and --col-mask have no effect; leave them out");

@@ -33,6 +33,7 @@ int execute_quantize(const QuantizeArguments& arguments, const CommonOptions& co
   std::vector<std::filesystem::path> files{options.input};
   if (!options.output.empty()) files.push_back(options.output);
   check_recipe_output(arguments.recipe, files);
+  options.recipe = arguments.recipe.output;
   Session session(common);
   const pipeline::RunReport report = pipeline::run_quantize(options, session.context());
   write_recipe(*arguments.command, arguments.recipe);

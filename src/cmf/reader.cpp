@@ -1,5 +1,7 @@
 #include "cortiq/cmf/reader.hpp"
 
+#include "cortiq/cmf/hash64.hpp"
+
 #include <algorithm>
 
 #include "reader_state.hpp"
@@ -44,6 +46,7 @@ std::unique_ptr<Reader> Reader::open(const std::filesystem::path& path) {
   state.path = path;
   state.shards = open_siblings(open_shard(path));
   merge_directories(state);
+  state.intact = std::make_unique<std::atomic<bool>[]>(state.tensors.size());
   return reader;
 }
 
@@ -66,7 +69,20 @@ std::optional<std::size_t> Reader::find(std::string_view name) const {
 
 Payload Reader::payload(std::size_t index) const {
   CORTIQ_ASSERT(index < state_->tensors.size());
+  state_->check_payload(index);
   return Payload(state_->payload(index));
+}
+
+void Reader::State::check_payload(std::size_t index) const {
+  const TensorInfo& info = tensors[index];
+  if (!info.hash || intact[index].load(std::memory_order_acquire)) return;
+  const std::uint64_t computed = hash64(payload(index));
+  if (computed != *info.hash) {
+    fail(ErrorKind::kInput,
+         "{}: tensor {}: hash mismatch (stored {:016x}, computed {:016x}); the file is damaged, get it anew",
+         shards[locations[index].shard].file.path().string(), info.name, *info.hash, computed);
+  }
+  intact[index].store(true, std::memory_order_release);
 }
 
 void Reader::release(std::size_t index) const {

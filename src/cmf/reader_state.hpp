@@ -1,6 +1,8 @@
 // reader_state.hpp: what an open CMF file or sharded set holds. Private to the module.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
@@ -48,6 +50,9 @@ struct Reader::State {
   std::vector<Location> locations;                            ///< same order as tensors
   std::unordered_map<std::string_view, std::size_t> by_name;  ///< keys are views of tensors[i].name
   std::vector<std::string> warnings;
+  std::unique_ptr<std::atomic<bool>[]> intact;  ///< per tensor: its payload was compared with its hash
+  /// Throws Error{kInput} if a payload does not have the hash of the directory; compares once.
+  void check_payload(std::size_t index) const;
   [[nodiscard]] ByteSpan payload(std::size_t index) const {
     const Location& at = locations[index];
     return shards[at.shard].section({at.offset, tensors[index].nbytes});

@@ -91,6 +91,24 @@ Codec with_column_fallback(Codec codec, std::int64_t cols) noexcept {
   return info(codec).grouped && cols % kGroup != 0 ? Codec::kQ82f : codec;
 }
 
+float largest_weight(Codec codec) noexcept {
+  constexpr float kLargestHalf = 65504.0F;
+  switch (codec) {
+    case Codec::kF32:
+    case Codec::kBf16:
+      return std::numeric_limits<float>::max();
+    case Codec::kQ8Row:
+    case Codec::kQ82f:
+      return kLargestHalf * 127.0F;
+    case Codec::kQ4Block:
+    case Codec::kQ4Tiled:
+    case Codec::kQ4tp:
+      return kLargestHalf * 7.0F;
+    default:
+      return kLargestHalf;
+  }
+}
+
 std::vector<std::byte> encode(Codec codec, ConstMatrixView<float> w, const EncodeOptions& options,
                               Pool& pool) {
   CORTIQ_ASSERT(codec == Codec::kQ4Tiled || with_column_fallback(codec, w.cols()) == codec);

@@ -156,7 +156,10 @@ Choice choose_devices(std::string_view text) {
   } else {
     for (std::string_view rest = text.substr(7); !rest.empty();) {
       const std::size_t comma = std::min(rest.find(','), rest.size());
-      choice.devices.push_back(find_device(list, rest.substr(0, comma)));
+      const DeviceInfo& found = find_device(list, rest.substr(0, comma));
+      for (const DeviceInfo& other : choice.devices)
+        if (other.index == found.index) fail(ErrorKind::kUsage, "--device {}: {} is named twice", text, found.name);
+      choice.devices.push_back(found);
       rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
   }

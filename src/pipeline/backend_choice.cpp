@@ -14,9 +14,11 @@ constexpr double kBytesPerGb = 1e9;
 
 void BackendChoice::resolve(const DeviceOptions& options, Context& context) {
   options_ = options;
-  if (options.vram_gb && !(*options.vram_gb > 0))
+  if (options.vram_gb && !(*options.vram_gb > 0 && *options.vram_gb < 1e9))
     fail(ErrorKind::kUsage, "--vram-gb {}: expected a positive number", *options.vram_gb);
   choice_ = device::choose_devices(options.device);
+  if (options.vram_gb && options.device == "cpu")
+    fail(ErrorKind::kUsage, "--vram-gb: has an effect only with a device, and --device cpu uses none");
   if (uses_device()) {
     context.log.info("device: {} ({})", name(), choice_.reason);
   } else {

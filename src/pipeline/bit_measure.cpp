@@ -1,6 +1,7 @@
 // bit_measure.cpp: the losses behind an allocation of bits, and the run's options made of it.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <mutex>
 
@@ -44,6 +45,12 @@ double rounded_error(const DecodedTensor& w, Codec codec, gptq::Backend& backend
   return backend.error_of(view, h, factor);
 }
 
+float largest_magnitude(const DecodedTensor& w) {
+  float most = 0;
+  for (const float value : w.values) most = std::max(most, std::fabs(value));
+  return most;
+}
+
 gptq::SweepOptions sweep_options(const GptqOptions& options, gptq::Target target) {
   gptq::SweepOptions sweep;
   sweep.target = target;
@@ -83,7 +90,9 @@ class Measurement {
         const Codec codec = target == gptq::Target::kQ2tp ? Codec::kQ2tp : Codec::kQ4tp;
         tensor.options.push_back({codec, bytes_of(codec, info.shape), swept.front().output_error});
       }
+      const float most = largest_magnitude(w);
       for (const Codec codec : {Codec::kQ82f, Codec::kF16}) {
+        if (most > codec::largest_weight(codec)) continue;
         tensor.options.push_back(
             {codec, bytes_of(codec, info.shape),
              rounded_error(w, codec, backend_.backend(), hessian.view(), *factor, context_.pool)});
@@ -250,6 +259,11 @@ GptqOptions with_allocated_bits(const GptqOptions& options, Context& context) {
          "FILE (it is made if it does not exist)");
   }
   if (!fs::exists(*options.hessians)) {
+    if (options.dry_run) {
+      context.log.info("bits: the Hessians of {} would be summed first; the allocation follows from them",
+                       options.hessians->string());
+      return options;
+    }
     CaptureOptions capture;
     capture.calibration = options.calibration;
     capture.q2tp = true;

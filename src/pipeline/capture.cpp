@@ -31,7 +31,7 @@ CaptureResult run_capture(const std::filesystem::path& path, const std::filesyst
   std::vector<model::InputGroup> captured;
   std::copy_if(groups.begin(), groups.end(), std::back_inserter(captured),
                [&](const auto& group) { return group.layer < forward.arch().layers; });
-  calib::HessianCacheWriter writer(output, captured.size());
+  auto writer = calib::HessianCacheWriter::resumable(output, captured.size(), std::nullopt);
   writer.reserve(calib::cache_bytes(captured));
   CaptureResult result{0, windows.tokens(), windows.count()};
   model::HiddenStates states = forward.embed(windows);

@@ -67,7 +67,7 @@ void GptqRun::prepare() {
   const bool any =
       std::any_of(plan_.choices.begin(), plan_.choices.end(),
                   [](const TensorChoice& choice) { return choice.action == Action::kGptq; });
-  if (!any) {
+  if (!any && !options_.bits.given()) {  // an allocation may well give every matrix eight bits
     fail(ErrorKind::kRefused,
          "{}: no tensor can be quantized with GPTQ (float matrices with a q4tp, q2tp, q1s or q1t "
          "codec, outside the skip list); `cortiq-quant inspect` shows the tensors, `quantize` rounds without "
@@ -156,6 +156,7 @@ void GptqRun::check_paths() {
     check_report_path(report);
     results.push_back(report);
   }
+  if (!options_.recipe.empty()) results.push_back(options_.recipe);
   std::vector<fs::path> cache_files;
   if (options_.hessians) {
     cache_files = {*options_.hessians, calib::sidecar_path(*options_.hessians)};

@@ -52,6 +52,15 @@ cmf::Header rounded_header(const cmf::Source& source, codec::Codec profile) {
   return header;
 }
 
+/// What the run itself would refuse is refused before hours of calibration.
+void check_before_measuring(const GptqOptions& wanted, Context& context) {
+  NullLog quiet;
+  Context silent{context.pool, quiet, context.interrupt};
+  GptqOptions plain = wanted;
+  plain.bits = {};
+  GptqRun(plain, silent).prepare();
+}
+
 }  // namespace
 
 fs::path derived_output(const fs::path& input, std::string_view codec) {
@@ -63,6 +72,7 @@ fs::path derived_output(const fs::path& input, std::string_view codec) {
 }
 
 RunReport run_gptq(const GptqOptions& wanted, Context& context) {
+  if (wanted.bits.given() && !wanted.resume) check_before_measuring(wanted, context);
   const GptqOptions options = wanted.bits.given() ? with_allocated_bits(wanted, context) : wanted;
   GptqRun run(options, context);
   run.prepare();
@@ -83,6 +93,11 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   const fs::path output =
       options.output.empty() ? derived_output(options.input, codec) : options.output;
   check_output_path(output, source->files());
+  if (!options.recipe.empty()) {
+    check_output_path(options.recipe, source->files());
+    if (fs::weakly_canonical(options.recipe) == fs::weakly_canonical(output))
+      fail(ErrorKind::kUsage, "{} is named as two outputs; choose different files", output.string());
+  }
   const Plan plan =
       plan_tensors(*source, options.selection, options.q1s_keep, options.sanitize, context);
   context.log.info("plan: rounding to {}", codec);

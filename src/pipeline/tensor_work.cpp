@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "cortiq/cmf/verify.hpp"
 #include "cortiq/codec/ladder.hpp"
@@ -37,10 +38,30 @@ codec::Codec float_codec(cmf::DType dtype) {
   return dtype == cmf::DType::kF16 ? codec::Codec::kF16 : codec::Codec::kF32;
 }
 
+/// Refuses weights that the codec would store as infinity.
+void check_range(codec::Codec codec, ConstMatrixView<float> w, Pool& pool) {
+  const float limit = codec::largest_weight(codec);
+  std::vector<float> largest(static_cast<std::size_t>(w.rows()), 0.0F);
+  pool.for_ranges(w.rows(), 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      float& most = largest[static_cast<std::size_t>(r)];
+      for (std::int64_t c = 0; c < w.cols(); ++c) most = std::max(most, std::fabs(w(r, c)));
+    }
+  });
+  for (std::size_t r = 0; r < largest.size(); ++r) {
+    if (largest[r] <= limit) continue;
+    fail(ErrorKind::kNumeric,
+         "row {} has a weight of magnitude {:g}, and {} holds at most {:g}; keep the tensor as f32 or bf16 "
+         "(--tensor-quant)",
+         r, largest[r], codec::codec_name(codec), limit);
+  }
+}
+
 /// Rounding as it is done to a tensor of the plan. A candidate keeps the size that was planned for
 /// it.
 std::vector<std::byte> rounded_payload(const TensorJob& job, const TensorChoice& choice,
                                        ConstMatrixView<float> weights) {
+  check_range(choice.codec, weights, job.context.pool);
   const auto target = gptq_target(choice.codec);
   if (choice.action == Action::kGptq && gptq::is_one_bit(*target))
     return gptq::round_one_bit(weights, *target, choice.one_bit, job.context.pool);

@@ -35,6 +35,9 @@ struct EncodeOptions {
   bool q1t_row_rescale = true;
 };
 
+/// Largest magnitude that a codec surely holds: its values or scales are halves. Beyond it encode() may store infinity.
+[[nodiscard]] float largest_weight(Codec codec) noexcept;
+
 /// Encodes w [rows, cols]. Requires finite values: call check_finite first. kQ4tp…kMxfp4 require cols % 32 == 0.
 [[nodiscard]] std::vector<std::byte> encode(Codec codec, ConstMatrixView<float> w, const EncodeOptions& options, Pool& pool);
 
