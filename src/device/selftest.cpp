@@ -1,6 +1,7 @@
 #include "cortiq/device/selftest.hpp"
 
 #include <chrono>
+#include <functional>
 
 #include "selftest_checks.hpp"
 
@@ -14,14 +15,33 @@ std::string missing_of(const DeviceInfo& device) {
   return text;
 }
 
-/// An error ends its part and is a failure of the test, not the end of the program.
-void run_part(SelftestReport& report, std::string_view name, const std::function<void()>& part) {
-  try {
-    part();
-  } catch (const Error& error) {
-    report.problems.push_back(fmt::format("{}: {}", name, error.what()));
+/// Runs the parts one after the other. An error ends its part and is a failure of the test, not the end of the program.
+class Parts {
+ public:
+  Parts(SelftestReport& report, Log& log, const Interrupt& interrupt) : report_(report), log_(log), interrupt_(interrupt) {}
+
+  void run(const std::string& name, const std::function<void()>& part) {
+    if (lost_) return;
+    interrupt_.check();
+    const auto begin = std::chrono::steady_clock::now();
+    log_.progress(name, 0, 1, "parts");
+    try {
+      part();
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kInterrupted) throw;
+      lost_ = error.kind() == ErrorKind::kDeviceLost;
+      report_.problems.push_back(fmt::format("{}: {}{}", name, error.what(), lost_ ? "; the rest was left out" : ""));
+    }
+    log_.progress(name, 1, 1, "parts");
+    log_.info("{}: {:.1f} s", name, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-}
+
+ private:
+  SelftestReport& report_;
+  Log& log_;
+  const Interrupt& interrupt_;
+  bool lost_ = false;
+};
 
 }  // namespace
 
@@ -39,10 +59,12 @@ Choice choose_selftest_devices(std::string_view text) {
   fail(ErrorKind::kDevice, "selftest: no usable device; {} lacks {}", first.name, missing_of(first));
 }
 
-SelftestReport run_selftest(const DeviceInfo& device, const BackendOptions& options, Pool& pool, Log& log) {
+SelftestReport run_selftest(const DeviceInfo& device, const BackendOptions& options, Pool& pool, Log& log,
+                            const Interrupt& interrupt) {
   const auto begin = std::chrono::steady_clock::now();
   SelftestReport report;
   report.device = device;
+  Parts parts(report, log, interrupt);
   {
     const auto instance = vulkan::Instance::open();
     const auto adapters = instance->adapters();
@@ -52,20 +74,14 @@ SelftestReport run_selftest(const DeviceInfo& device, const BackendOptions& opti
     for (const Path path : {Path::kCooperative, Path::kPlain}) {
       if (path == Path::kCooperative && (options.plain_products || !Engine::cooperative_possible(*context))) continue;
       const Engine engine(context, path);
-      const SelftestRun run{engine, pool, report};
-      const auto part = [&](const char* name, void (*check)(const SelftestRun&)) {
-        log.progress(fmt::format("{} ({} products)", name, run.path()), 0, 1, "parts");
-        run_part(report, fmt::format("{} ({} products)", name, run.path()), [&] { check(run); });
-      };
-      part("folds", check_folds);
-      part("sweeps", check_sweeps);
-      part("bytes", check_bytes);
-      part("speeds", measure_speeds);
+      const SelftestRun run{engine, pool, log, interrupt, report};
+      parts.run(fmt::format("folds, {} products", run.path()), [&] { check_folds(run); });
+      parts.run(fmt::format("sweeps, {} products", run.path()), [&] { check_sweeps(run); });
+      parts.run(fmt::format("bytes, {} products", run.path()), [&] { check_bytes(run); });
+      parts.run(fmt::format("speeds, {} products", run.path()), [&] { measure_speeds(run); });
     }
   }
-  log.progress("groups in flight", 0, 1, "parts");
-  run_part(report, "groups in flight", [&] { check_groups_in_flight(device, options, pool, log, report); });
-  log.progress("groups in flight", 1, 1, "parts");
+  parts.run("groups in flight", [&] { check_groups_in_flight(device, options, pool, log, report); });
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

@@ -13,14 +13,23 @@ namespace cortiq::device {
 struct SelftestRun {
   const Engine& engine;
   Pool& pool;
+  Log& log;
+  const Interrupt& interrupt;
   SelftestReport& report;
 
   [[nodiscard]] std::string path() const { return engine.split() ? "cooperative" : "plain"; }
   void at_most(std::string property, double value, double bound) const {
-    report.lines.push_back({path(), std::move(property), value, bound, false});
+    add({path(), std::move(property), value, bound, false});
   }
   void at_least(std::string property, double value, double bound) const {
-    report.lines.push_back({path(), std::move(property), value, bound, true});
+    add({path(), std::move(property), value, bound, true});
+  }
+
+ private:
+  void add(SelftestLine line) const {
+    interrupt.check();
+    log.debug("{}: {}: {:.3g}", line.path, line.property, line.value);
+    report.lines.push_back(std::move(line));
   }
 };
 

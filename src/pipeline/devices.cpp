@@ -29,7 +29,7 @@ std::vector<device::SelftestReport> run_selftest(const DeviceOptions& options, C
   std::vector<device::SelftestReport> reports;
   for (const device::DeviceInfo& device : choice.devices) {
     context.log.info("selftest: {} ({})", device.name, choice.reason);
-    reports.push_back(device::run_selftest(device, backend, context.pool, context.log));
+    reports.push_back(device::run_selftest(device, backend, context.pool, context.log, context.interrupt));
   }
   return reports;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cortiq/support/file.hpp"
+#include "driver_call.hpp"
 #include "state.hpp"
 
 namespace cortiq::vulkan {
@@ -80,7 +81,10 @@ void create_device(Context::State& state, const Family& family) {
   info.pQueueCreateInfos = &queue;
   info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
-  check(instance.api.CreateDevice(state.physical, &info, nullptr, &state.device), "vkCreateDevice");
+  {
+    const DriverCall opening;
+    check(instance.api.CreateDevice(state.physical, &info, nullptr, &state.device), "vkCreateDevice");
+  }
 #define X(name)                                                                                  \
   state.api.name = reinterpret_cast<PFN_vk##name>(                                               \
       instance.api.GetDeviceProcAddr(state.device, "vk" #name));                                 \
@@ -131,7 +135,7 @@ void create_cache(Context::State& state, const ContextOptions& options) {
 }  // namespace
 
 Context::State::~State() {
-  if (device == VK_NULL_HANDLE) return;
+  if (device == VK_NULL_HANDLE || hung) return;
   api.DeviceWaitIdle(device);
   for (auto& [key, pipeline] : pipelines) api.DestroyPipeline(device, pipeline->handle, nullptr);
   for (auto& block : idle) destroy_block(*this, *block);

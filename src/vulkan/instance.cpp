@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cortiq/vulkan/adapter.hpp"
+#include "driver_call.hpp"
 #include "state.hpp"
 
 namespace cortiq::vulkan {
@@ -77,7 +78,10 @@ void create_instance(Instance::State& state, const InstanceOptions& options) {
   }
   const auto create = find<PFN_vkCreateInstance>(state, "vkCreateInstance");
   if (create == nullptr) fail(ErrorKind::kDevice, "Vulkan loader: vkCreateInstance is missing");
-  check(create(&info, nullptr, &state.instance), "vkCreateInstance");
+  {
+    const DriverCall opening;
+    check(create(&info, nullptr, &state.instance), "vkCreateInstance");
+  }
   load_functions(state);
   if (!options.validation) return;
   const auto make = find<PFN_vkCreateDebugUtilsMessengerEXT>(state, "vkCreateDebugUtilsMessengerEXT");
@@ -106,6 +110,7 @@ std::shared_ptr<Instance> Instance::open(const InstanceOptions& options) {
 }
 
 std::vector<VkPhysicalDevice> physical_devices(Instance::State& state) {
+  const DriverCall opening;
   std::uint32_t count = 0;
   check(state.api.EnumeratePhysicalDevices(state.instance, &count, nullptr), "list of devices");
   std::vector<VkPhysicalDevice> devices(count);

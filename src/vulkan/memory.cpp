@@ -112,6 +112,7 @@ void drop_idle(Context::State& state) {
 }  // namespace
 
 void destroy_block(Context::State& state, Buffer::Block& block) {
+  if (state.hung) return;
   if (block.buffer != VK_NULL_HANDLE) state.api.DestroyBuffer(state.device, block.buffer, nullptr);
   if (block.memory != VK_NULL_HANDLE) state.api.FreeMemory(state.device, block.memory, nullptr);
   block.buffer = VK_NULL_HANDLE;

@@ -76,6 +76,7 @@ struct Context::State {
   std::uint64_t idle_bytes = 0;
   std::uint64_t peak = 0;
   std::atomic<double> flops_per_second{2e10};  ///< measured; a slow device to begin with
+  std::atomic<bool> hung{false};  ///< a submission did not end: nothing of it may be destroyed any more
   std::atomic<int> fail_allocation{-1};  ///< test injection: counts down, fails at 0
   std::atomic<int> fail_submission{-1};
 };

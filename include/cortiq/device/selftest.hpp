@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cortiq/device/devices.hpp"
+#include "cortiq/support/interrupt.hpp"
 
 namespace cortiq::device {
 
@@ -50,8 +51,9 @@ struct SelftestReport {
 [[nodiscard]] Choice choose_selftest_devices(std::string_view text);
 
 /// @param options  cache_folder and memory_limit; both product paths are tested where the device has both.
-/// Throws Error{kDevice} where the device does not open.
+/// Each measured line also goes to the log, at the debug level. After a lost device the rest is skipped.
+/// Throws Error{kDevice} where the device does not open, Error{kInterrupted} between two measurements.
 [[nodiscard]] SelftestReport run_selftest(const DeviceInfo& device, const BackendOptions& options,
-                                          Pool& pool, Log& log);
+                                          Pool& pool, Log& log, const Interrupt& interrupt);
 
 }  // namespace cortiq::device

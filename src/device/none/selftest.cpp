@@ -9,7 +9,7 @@ Choice choose_selftest_devices(std::string_view text) {
   fail(ErrorKind::kDevice, "--device {}: this program was built without Vulkan", text);
 }
 
-SelftestReport run_selftest(const DeviceInfo&, const BackendOptions&, Pool&, Log&) {
+SelftestReport run_selftest(const DeviceInfo&, const BackendOptions&, Pool&, Log&, const Interrupt&) {
   CORTIQ_ASSERT(false);  // choose_selftest_devices never returns a device
   return {};
 }

@@ -73,7 +73,9 @@ TEST_F(DeviceTest, the_fold_part_of_the_selftest_passes_and_measures_something) 
   for (const Path path : paths()) {
     SelftestReport report;
     const Engine engine(context_, path);
-    check_folds({engine, pool, report});
+    NullLog log;
+    const Interrupt interrupt;
+    check_folds(SelftestRun{engine, pool, log, interrupt, report});
     EXPECT_TRUE(report.passed());
     EXPECT_GE(report.lines.size(), 12U);
     double largest = 0;
@@ -83,6 +85,22 @@ TEST_F(DeviceTest, the_fold_part_of_the_selftest_passes_and_measures_something) 
     }
     EXPECT_GT(largest, 0);
   }
+}
+
+TEST_F(DeviceTest, an_interrupt_ends_the_selftest_at_the_next_measurement) {
+  Pool pool(1);
+  const Engine engine(context_, Path::kPlain);
+  SelftestReport report;
+  NullLog log;
+  Interrupt interrupt;
+  interrupt.request();
+  try {
+    check_folds(SelftestRun{engine, pool, log, interrupt, report});
+    ADD_FAILURE() << "not interrupted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInterrupted);
+  }
+  EXPECT_TRUE(report.lines.empty());
 }
 
 }  // namespace
