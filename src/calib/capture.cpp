@@ -13,6 +13,7 @@
 #include "cortiq/calib/hessian.hpp"
 #include "cortiq/linalg/gram.hpp"
 #include "cortiq/support/error.hpp"
+#include "hessian_spill.hpp"
 
 namespace cortiq::calib {
 namespace {
@@ -24,10 +25,26 @@ constexpr std::int64_t kBlock = linalg::kGramBlockTokens;
 constexpr std::int64_t kCheckRows = 64;
 
 struct Accumulator {
-  std::unique_ptr<Hessian> hessian;  // made when the first rows arrive
+  std::unique_ptr<Hessian> hessian;  // made when the first rows arrive; null while it is spilled
   std::vector<float> carry;          // rows of an unfinished block, [carried, width]
   std::int64_t count = 0;
+  std::int64_t used = 0;  // clock of the last use
+  bool spilled = false;
 };
+
+std::vector<std::int64_t> widths_of(const std::vector<model::InputGroup>& groups) {
+  std::vector<std::int64_t> widths;
+  for (const model::InputGroup& group : groups) widths.push_back(group.width);
+  return widths;
+}
+
+/// Count and sums of squares of a matrix that is complete.
+void finish(Hessian& hessian, std::int64_t count) {
+  hessian.count = count;
+  hessian.sum_squares.resize(static_cast<std::size_t>(hessian.n()));
+  for (std::int64_t i = 0; i < hessian.n(); ++i)
+    hessian.sum_squares[static_cast<std::size_t>(i)] = hessian.view()(i, i);
+}
 
 /// By the exponent bits and in lanes, which compilers turn into vector code: this reads every
 /// activation once more.
@@ -77,8 +94,10 @@ void check_finite(const model::LinearInput& input, std::int64_t rows_before, Poo
 }  // namespace
 
 struct Capture::State {
-  State(std::vector<model::InputGroup> g, Pool& p)
-      : groups(std::move(g)), accumulators(groups.size()), pool(p) {
+  State(std::vector<model::InputGroup> g, Pool& p, std::optional<CaptureLimit> l)
+      : groups(std::move(g)), accumulators(groups.size()), pool(p), limit(std::move(l)) {
+    if (limit && !groups.empty())
+      spill = std::make_unique<HessianSpill>(limit->folder, widths_of(groups));
     for (std::size_t i = 0; i < groups.size(); ++i) {
       const bool added =
           index.emplace(Key{groups[i].layer, groups[i].role, groups[i].expert}, i).second;
@@ -88,8 +107,14 @@ struct Capture::State {
 
   void add(std::int64_t width, Accumulator& to, ConstMatrixView<float> x);
   void add_blocks(Accumulator& to, ConstMatrixView<float> x) {
-    if (to.hessian == nullptr) to.hessian = std::make_unique<Hessian>(x.cols());
-    linalg::gram_accumulate(x, to.hessian->view(), pool);
+    linalg::gram_accumulate(x, resident(to, x.cols()).view(), pool);
+  }
+  /// The matrix, brought back from disk where it lies there; others make room for it.
+  Hessian& resident(Accumulator& of, std::int64_t width);
+  void make_room(const Accumulator& for_whom, std::int64_t width);
+  void put_away(Accumulator& from);
+  [[nodiscard]] std::size_t index_of(const Accumulator& of) const {
+    return static_cast<std::size_t>(&of - accumulators.data());
   }
   void add_carry(std::int64_t width, Accumulator& to) {
     if (to.carry.empty()) return;
@@ -102,8 +127,40 @@ struct Capture::State {
   std::vector<Accumulator> accumulators;
   std::map<Key, std::size_t> index;
   Pool& pool;
+  std::optional<CaptureLimit> limit;
+  std::unique_ptr<HessianSpill> spill;
+  std::int64_t clock = 0;
   double seconds = 0;
 };
+
+Hessian& Capture::State::resident(Accumulator& of, std::int64_t width) {
+  of.used = ++clock;
+  if (of.hessian != nullptr) return *of.hessian;
+  if (spill) make_room(of, width);
+  of.hessian = of.spilled ? spill->read(index_of(of)) : std::make_unique<Hessian>(width);
+  of.spilled = false;
+  return *of.hessian;
+}
+
+void Capture::State::make_room(const Accumulator& for_whom, std::int64_t width) {
+  for (;;) {
+    std::uint64_t bytes = resident_hessian_bytes(width);
+    Accumulator* oldest = nullptr;
+    for (Accumulator& other : accumulators) {
+      if (other.hessian == nullptr || &other == &for_whom) continue;
+      bytes += resident_hessian_bytes(other.hessian->n());
+      if (oldest == nullptr || other.used < oldest->used) oldest = &other;
+    }
+    if (bytes <= limit->resident_bytes || oldest == nullptr) return;
+    put_away(*oldest);
+  }
+}
+
+void Capture::State::put_away(Accumulator& from) {
+  spill->write(index_of(from), *from.hessian);
+  from.hessian.reset();
+  from.spilled = true;
+}
 
 void Capture::State::add(std::int64_t width, Accumulator& to, ConstMatrixView<float> x) {
   std::int64_t next = 0;
@@ -124,8 +181,9 @@ void Capture::State::add(std::int64_t width, Accumulator& to, ConstMatrixView<fl
   to.count += x.rows();
 }
 
-Capture::Capture(std::vector<model::InputGroup> groups, Pool& pool)
-    : state_(std::make_unique<State>(std::move(groups), pool)) {}
+Capture::Capture(std::vector<model::InputGroup> groups, Pool& pool,
+                 std::optional<CaptureLimit> limit)
+    : state_(std::make_unique<State>(std::move(groups), pool, std::move(limit))) {}
 Capture::~Capture() = default;
 
 bool Capture::wants(std::int64_t layer, model::Role role, std::int64_t expert) const {
@@ -149,19 +207,46 @@ void Capture::observe(const model::LinearInput& input) {
   state_->seconds += std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::unique_ptr<Hessian> Capture::take(std::size_t index) {
+void Capture::settle() {
   const Clock::time_point start = Clock::now();
-  Accumulator taken = std::exchange(state_->accumulators[index], {});
-  const std::int64_t width = state_->groups[index].width;
-  state_->add_carry(width, taken);
-  if (taken.hessian == nullptr) taken.hessian = std::make_unique<Hessian>(width);
-  Hessian& hessian = *taken.hessian;
-  hessian.count = taken.count;
-  hessian.sum_squares.resize(static_cast<std::size_t>(width));
-  for (std::int64_t i = 0; i < width; ++i)
-    hessian.sum_squares[static_cast<std::size_t>(i)] = hessian.view()(i, i);
-  state_->seconds += std::chrono::duration<double>(Clock::now() - start).count();
-  return std::move(taken.hessian);
+  State& s = *state_;
+  for (std::size_t i = 0; i < s.accumulators.size(); ++i) {
+    Accumulator& of = s.accumulators[i];
+    if (of.count > 0) s.add_carry(s.groups[i].width, of);
+    of.carry.shrink_to_fit();
+    if (s.spill == nullptr) {
+      finish(s.resident(of, s.groups[i].width), of.count);
+    } else if (of.hessian != nullptr) {
+      s.put_away(of);
+    }
+  }
+  s.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::int64_t Capture::count(std::size_t index) const { return state_->accumulators[index].count; }
+
+std::shared_ptr<const Hessian> Capture::read(std::size_t index) const {
+  const Accumulator& of = state_->accumulators[index];
+  if (of.hessian != nullptr)
+    return {std::shared_ptr<const void>(), of.hessian.get()};
+  std::unique_ptr<Hessian> copy = of.spilled
+                                      ? state_->spill->read(index)
+                                      : std::make_unique<Hessian>(state_->groups[index].width);
+  finish(*copy, of.count);
+  return copy;
+}
+
+std::unique_ptr<Hessian> Capture::take(std::size_t index) {
+  State& s = *state_;
+  Accumulator& of = s.accumulators[index];
+  const std::int64_t width = s.groups[index].width;
+  s.add_carry(width, of);
+  std::unique_ptr<Hessian> taken = std::move(of.hessian);
+  if (taken == nullptr)
+    taken = of.spilled ? s.spill->read(index) : std::make_unique<Hessian>(width);
+  finish(*taken, of.count);
+  of = {};
+  return taken;
 }
 
 double Capture::seconds() const { return state_->seconds; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cortiq/linalg/gram.hpp"
 #include "cortiq/support/error.hpp"
 
 namespace cortiq::calib {
@@ -31,6 +32,25 @@ bool all_finite(const double* values, std::int64_t count) {
 }
 
 }  // namespace
+
+std::uint64_t resident_hessian_bytes(std::int64_t n) {
+  constexpr std::uint64_t kPageBytes = 4096;
+  std::uint64_t bytes = 0;
+  const auto size = static_cast<std::uint64_t>(n);
+  // Pages from the diagonal to the end of the row; those that two rows share count once.
+  std::uint64_t end = 0;
+  for (std::uint64_t i = 0; i < size; ++i) {
+    const std::uint64_t first = (i * size + i) * sizeof(double) / kPageBytes;
+    const std::uint64_t last = ((i + 1) * size * sizeof(double) - 1) / kPageBytes + 1;
+    bytes += last - std::min(std::max(first, end), last);
+    end = last;
+  }
+  return bytes * kPageBytes;
+}
+
+std::uint64_t capture_carry_bytes(std::int64_t n) {
+  return static_cast<std::uint64_t>(linalg::kGramBlockTokens * n) * sizeof(float);
+}
 
 Hessian::Hessian(std::int64_t n) : n_(n) {
   CORTIQ_ASSERT(n >= 1 && n <= kMaxHessianCols);

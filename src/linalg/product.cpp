@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cortiq/linalg/gemm.hpp"
+
 #include "cortiq/support/error.hpp"
 #include "scratch.hpp"
 
@@ -36,6 +38,12 @@ struct Traits<double> {
   static constexpr std::int64_t kMaxDepth = kMaxDepthF64;
   static constexpr std::int64_t kTaskRows = 144;
 };
+
+template <typename T>
+std::uint64_t scratch_bytes(std::int64_t m, std::int64_t n) noexcept {
+  return static_cast<std::uint64_t>((m + std::min(n, kColumnChunk)) * Traits<T>::kMaxDepth) *
+         sizeof(T);
+}
 
 const Kernels<float>& kernels_of(float, const Pool& pool) { return kernels_f32(pool); }
 const Kernels<double>& kernels_of(double, const Pool& pool) { return kernels_f64(pool); }
@@ -180,5 +188,12 @@ void multiply(const Product<double>& product, Pool& pool) {
   run(product, pool);
 }
 void multiply(const Product<float, double>& product, Pool& pool) { run(product, pool); }
+
+std::uint64_t gemm_f32_scratch_bytes(std::int64_t m, std::int64_t n) noexcept {
+  return scratch_bytes<float>(m, n);
+}
+std::uint64_t gemm_f64_scratch_bytes(std::int64_t m, std::int64_t n) noexcept {
+  return scratch_bytes<double>(m, n);
+}
 
 }  // namespace cortiq::linalg

@@ -18,6 +18,8 @@ namespace {
 
 /// f32 bytes of the logits that run_head holds at once.
 constexpr std::int64_t kLogitBytes = std::int64_t{64} << 20;
+/// Rows that are embedded at a time.
+constexpr std::int64_t kEmbedRows = 8192;
 
 std::int64_t longest(const Windows& windows) {
   std::int64_t most = 0;
@@ -83,12 +85,12 @@ struct Forward::LayerJob {
   const State& s;
   std::int64_t layer;
   const Windows& windows;
-  MatrixView<float> states;
+  const HiddenStates& held;
   Watch watch;
   const std::function<void(std::int64_t)>& on_batch;
 
   [[nodiscard]] MatrixView<float> rows(std::int64_t first, std::int64_t count) const {
-    return states.block(first, 0, count, s.arch.hidden);
+    return held.view().block(first, 0, count, s.arch.hidden);
   }
 
   void mix(const Batch& batch, LayerRunner& runner, LayerScratch& scratch) const {
@@ -112,6 +114,7 @@ struct Forward::LayerJob {
       watch(Role::kMlp, runner.mlp_input(x));
       watch(Role::kDown, runner.activate());
       check(batch.first_token, runner.add_mlp(x));
+      held.release(batch.first_token, batch.tokens);
       if (on_batch) on_batch(batch.first_token + batch.tokens);
     }
   }
@@ -138,6 +141,7 @@ struct Forward::LayerJob {
           on_batch(first + static_cast<std::int64_t>(share * static_cast<double>(tokens)));
       };
       check(first, experts.run(rows(first, tokens), {observe, progress}));
+      held.release(first, tokens);
     }
   }
 };
@@ -163,13 +167,20 @@ HiddenStates Forward::embed(const Windows& windows) const {
     const cmf::Payload payload = s.source.payload(index);
     const codec::RowDecoder decoder(info.dtype, info.shape, payload.bytes());
     constexpr std::int64_t kGrainRows = 64;
-    s.pool.for_ranges(windows.tokens(), kGrainRows, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        decoder.decode(windows.ids[static_cast<std::size_t>(i)], out.block(i, 0, 1, out.cols()));
-      }
-    });
+    for (std::int64_t first = 0; first < windows.tokens(); first += kEmbedRows) {
+      const std::int64_t count = std::min(kEmbedRows, windows.tokens() - first);
+      const MatrixView<float> part = out.block(first, 0, count, out.cols());
+      s.pool.for_ranges(count, kGrainRows, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const auto id = windows.ids[static_cast<std::size_t>(first + i)];
+          decoder.decode(id, part.block(i, 0, 1, out.cols()));
+        }
+      });
+      if (s.arch.embed_multiplier != 1.0F) scale_matrix(part, s.arch.embed_multiplier, s.pool);
+      states.release(first, count);
+    }
   });
-  if (s.arch.embed_multiplier != 1.0F) scale_matrix(out, s.arch.embed_multiplier, s.pool);
+  s.source.release(index);
   return states;
 }
 
@@ -182,7 +193,7 @@ void Forward::run_layer(std::int64_t layer, const Windows& windows, HiddenStates
   const std::vector<Batch> batches = make_batches(windows, s.options.batch_tokens);
   LayerScratch scratch(s.arch, most_tokens(batches));
   LayerRunner runner(s.arch, layer, weights, longest(windows), s.pool);
-  const LayerJob job{s, layer, windows, states.view(), Watch(observer, layer), on_batch};
+  const LayerJob job{s, layer, windows, states, Watch(observer, layer), on_batch};
   if (has_experts(s.arch, layer)) {
     job.run_experts(batches, weights, runner, scratch);
   } else {
@@ -209,6 +220,7 @@ void Forward::run_head(const Windows& windows, const HiddenStates& states, Linea
     const MatrixView<float> x(normed.data(), count, s.arch.hidden);
     s.head.norm(states.view().block(first, 0, count, s.arch.hidden), x);
     watch(Role::kHead, x);
+    states.release(first, count);
     if (!sink) continue;
     const MatrixView<float> out(logits.data(), count, s.arch.vocab);
     for (std::int64_t v = 0; v < s.arch.vocab; v += block_rows) {
@@ -222,19 +234,30 @@ void Forward::run_head(const Windows& windows, const HiddenStates& states, Linea
   }
 }
 
-std::uint64_t Forward::layer_memory_bytes() const {
+std::int64_t Forward::rows_in_use(std::int64_t tokens) const {
+  const bool experts = state_->arch.experts && state_->arch.experts->width > 0;
+  return std::min(tokens, std::max(state_->options.batch_tokens, experts ? kExpertRows : 0));
+}
+
+std::uint64_t Forward::layer_memory_bytes(std::int64_t tokens) const {
   const Arch& arch = state_->arch;
-  const std::int64_t batch = state_->options.batch_tokens;
-  const std::int64_t attention = query_width(arch) +
-                                 arch.kv_heads * (arch.head_dim + arch.v_head_dim) +
-                                 arch.heads * arch.v_head_dim;
-  const std::int64_t linear =
-      arch.delta_net ? arch.delta_net->in_width() + arch.delta_net->value_width() : 0;
-  const std::int64_t values = arch.hidden * (std::max(attention, linear) + 3 * arch.intermediate);
-  std::uint64_t bytes =
-      static_cast<std::uint64_t>(values) * sizeof(float) + LayerScratch::bytes(arch, batch);
+  // Matrices that a layer holds as f32 for all windows; routed experts come one at a time.
+  std::vector<std::int64_t> values(static_cast<std::size_t>(arch.layers), 0);
+  for (std::int64_t layer = 0; layer < arch.layers; ++layer) {
+    const std::string prefix = layer_tensor(layer, "");
+    for (const cmf::TensorInfo& info : state_->source.tensors()) {
+      const bool here = info.name.starts_with(prefix);
+      if (here && info.name.find(".experts.") == std::string::npos)
+        values[static_cast<std::size_t>(layer)] += info.elements();
+    }
+  }
+  const std::int64_t batch = std::min(state_->options.batch_tokens, tokens);
+  std::uint64_t bytes = LayerScratch::bytes(arch, batch);
+  if (!values.empty())
+    bytes += static_cast<std::uint64_t>(*std::max_element(values.begin(), values.end())) *
+             sizeof(float);
   if (arch.experts && arch.experts->width > 0)
-    bytes += ExpertLayer::bytes(arch, std::max(kExpertRows, batch), batch);
+    bytes += ExpertLayer::bytes(arch, std::min(tokens, std::max(kExpertRows, batch)), batch);
   return bytes;
 }
 

@@ -64,6 +64,7 @@ HiddenStates::HiddenStates(std::int64_t tokens, std::int64_t hidden,
   }
   if (bytes == 0) return;
   mapped_bytes_ = static_cast<std::size_t>(bytes);
+  in_file_ = spill_folder.has_value();
   data_ = spill_folder ? map_file(*spill_folder, mapped_bytes_) : map_memory(mapped_bytes_);
 }
 
@@ -75,14 +76,26 @@ HiddenStates::HiddenStates(HiddenStates&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       tokens_(std::exchange(other.tokens_, 0)),
       hidden_(other.hidden_),
-      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)) {}
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
+      in_file_(other.in_file_) {}
 
 HiddenStates& HiddenStates::operator=(HiddenStates&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(tokens_, other.tokens_);
   std::swap(hidden_, other.hidden_);
   std::swap(mapped_bytes_, other.mapped_bytes_);
+  std::swap(in_file_, other.in_file_);
   return *this;
+}
+
+void HiddenStates::release(std::int64_t first, std::int64_t count) const noexcept {
+  if (!in_file_ || count <= 0) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto row_bytes = static_cast<std::size_t>(hidden_) * sizeof(float);
+  const std::size_t begin = static_cast<std::size_t>(first) * row_bytes / page * page;
+  const std::size_t end = static_cast<std::size_t>(first + count) * row_bytes;
+  // Shared pages of a file: what was written stays in the file.
+  ::madvise(reinterpret_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
 MatrixView<float> HiddenStates::view() const { return {data_, tokens_, hidden_}; }

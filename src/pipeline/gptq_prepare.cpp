@@ -282,11 +282,15 @@ void GptqRun::log_plan() {
   const MemoryPlan& memory = plan_.memory;
   const auto mb = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
   context_.log.info(
-      "  memory: hidden states {:.0f} MB{}, layer weights and panels {:.0f} MB, Hessians {:.0f} "
-      "MB, fold and sweep "
-      "{:.0f} MB; budget {:.0f} MB",
-      mb(memory.hidden_states), memory.spill_hidden ? " (on disk)" : "", mb(memory.layer_weights),
-      mb(memory.hessians), mb(memory.solve), mb(memory.budget));
+      "  memory: peak {:.0f} MB of a budget of {:.0f} MB; program {:.0f} MB, hidden states {:.0f} "
+      "MB{}, layer weights and panels {:.0f} MB, Hessians of a layer {:.0f} MB{}, fold and sweep "
+      "{:.0f} MB",
+      mb(memory.peak), mb(memory.budget), mb(memory.base), mb(memory.hidden_states),
+      memory.spill_hidden ? " (on disk)" : "", mb(memory.layer_weights), mb(memory.hessians),
+      memory.hessian_limit > 0
+          ? fmt::format(" (all but {:.0f} MB on disk)", mb(memory.hessian_limit))
+          : "",
+      mb(memory.solve));
   for (const GroupPlan& group : plan_.groups) {
     if (input_ && input_->corpus.windows.tokens() < group.width) {
       add_warning(

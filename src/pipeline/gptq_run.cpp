@@ -7,6 +7,7 @@
 
 #include "cortiq/support/file.hpp"
 #include "cortiq/support/memory.hpp"
+#include "group_queue.hpp"
 
 namespace cortiq::pipeline {
 namespace {
@@ -107,7 +108,9 @@ void GptqRun::solve_from_cache(TensorJob& job) {
     priors_.build(
         groups, first, last, [&](std::size_t i) { return cache_->entries()[entry(i)].count; },
         [&](std::size_t i) { return cache_->read(entry(i)); }, context_.pool);
-    solve_batches(last - first, [&](std::size_t i) {
+    const std::vector<GroupPlan> section(groups.begin() + static_cast<std::ptrdiff_t>(first),
+                                         groups.begin() + static_cast<std::ptrdiff_t>(last));
+    solve_batches(solve_needs(plan_, section, *source_, false), [&](std::size_t i) {
       if (!is_done(groups[first + i])) {
         std::vector<std::string> oddities;
         const auto hessian = cache_->read(entry(first + i), &oddities);
@@ -191,9 +194,15 @@ void GptqRun::run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenSta
   if (!open) groups.clear();
   // Damaged weights are named before they poison the hidden states.
   for (const GroupPlan& group : groups) {
-    for (const std::size_t index : group.tensors) (void)candidate_weights(job, index);
+    for (const std::size_t index : group.tensors) {
+      (void)candidate_weights(job, index);
+      source_->release(index);
+    }
   }
-  calib::Capture capture(input_groups_of(groups), context_.pool);
+  std::optional<calib::CaptureLimit> limit;
+  if (plan_.memory.hessian_limit > 0)
+    limit = calib::CaptureLimit{plan_.memory.hessian_limit, spill_folder()};
+  calib::Capture capture(input_groups_of(groups), context_.pool, limit);
   const std::int64_t layers = forward_->arch().layers;
   const model::Windows& windows = input_->corpus.windows;
   if (layer < layers) {
@@ -211,37 +220,34 @@ void GptqRun::run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenSta
 
 void GptqRun::solve_captured(TensorJob& job, calib::Capture& capture,
                              const std::vector<GroupPlan>& groups) {
-  std::vector<std::unique_ptr<calib::Hessian>> hessians;
-  for (std::size_t i = 0; i < groups.size(); ++i) hessians.push_back(capture.take(i));
+  capture.settle();
   if (!groups.empty() && cache_lacks(groups.front().layer)) {
     const auto start = Clock::now();
     for (std::size_t i = 0; i < groups.size(); ++i)
-      cache_writer_->add(groups[i].readers, *hessians[i]);
+      cache_writer_->add(groups[i].readers, *capture.read(i));
     journal_->cache(cache_writer_->sync());
     time_phase("Hessian cache", seconds_since(start));
   }
   const auto start = Clock::now();
   priors_.build(
-      groups, 0, groups.size(), [&](std::size_t i) { return hessians[i]->count; },
-      [&](std::size_t i) {
-        return std::shared_ptr<const calib::Hessian>(std::shared_ptr<void>(), hessians[i].get());
-      },
-      context_.pool);
-  solve_batches(groups.size(), [&](std::size_t i) {
-    if (!is_done(groups[i])) solve_one(job, groups[i], *hessians[i]);
-    hessians[i].reset();
+      groups, 0, groups.size(), [&](std::size_t i) { return capture.count(i); },
+      [&](std::size_t i) { return capture.read(i); }, context_.pool);
+  const bool resident = plan_.memory.hessian_limit == 0;
+  solve_batches(solve_needs(plan_, groups, *source_, resident), [&](std::size_t i) {
+    if (!is_done(groups[i])) solve_one(job, groups[i], *capture.take(i));
   });
   time_phase("fold and sweep", seconds_since(start));
 }
 
-void GptqRun::solve_batches(std::size_t groups, const std::function<void(std::size_t)>& solve) {
+void GptqRun::solve_batches(SolveNeeds needs, const std::function<void(std::size_t)>& solve) {
+  const auto groups = static_cast<std::int64_t>(needs.groups.size());
+  GroupQueue queue(std::move(needs.groups), needs.limit);
   // Workers take the next group as they come free: a wide group holds up nobody.
-  std::atomic<std::size_t> next{0};
-  const auto workers = std::min<std::int64_t>(plan_.memory.groups_at_once, static_cast<std::int64_t>(groups));
-  context_.pool.for_each(workers, [&](std::int64_t) {
-    for (std::size_t i = next++; i < groups; i = next++) {
+  context_.pool.for_each(std::min(plan_.memory.groups_at_once, groups), [&](std::int64_t) {
+    while (const auto i = queue.next()) {
       context_.interrupt.check();
-      solve(i);
+      solve(*i);
+      queue.done(*i);
     }
   });
 }

@@ -10,6 +10,7 @@
 #include "calibration_input.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "expert_prior.hpp"
+#include "memory_plan.hpp"
 #include "sanitized_source.hpp"
 #include "tensor_work.hpp"
 
@@ -70,8 +71,8 @@ class GptqRun {
   void run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenStates& states);
   void solve_captured(TensorJob& job, calib::Capture& capture,
                       const std::vector<GroupPlan>& groups);
-  /// Calls solve(i) for i < groups, plan_.memory.groups_at_once of them at the same time.
-  void solve_batches(std::size_t groups, const std::function<void(std::size_t)>& solve);
+  /// Calls solve(i) for each of the needs, as many at the same time as workers and memory allow.
+  void solve_batches(SolveNeeds needs, const std::function<void(std::size_t)>& solve);
   /// The model whose inputs are recorded.
   [[nodiscard]] const cmf::Source& forward_source() const {
     if (sanitized_) return *sanitized_;

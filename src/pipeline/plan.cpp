@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <unordered_map>
 
 #include "cortiq/gptq/one_bit.hpp"
 #include "cortiq/pipeline/model_source.hpp"
-#include "cortiq/support/memory.hpp"
-#include "sequential_plan.hpp"
 
 namespace cortiq::pipeline {
 namespace {
@@ -36,51 +33,6 @@ std::optional<std::uint64_t> gptq_bytes(const TensorChoice& choice,
   return gptq::one_bit_bytes(target, shape[0], shape[1], choice.one_bit);
 }
 
-std::string gb(std::uint64_t bytes) {
-  return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
-}
-
-std::uint64_t square_bytes(std::int64_t n) {
-  return static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n) * 8;
-}
-
-/// What one group needs while it is solved: fold buffer and U beside H, and its widest matrix as
-/// f32, twice f64 and its error. A Hessian from a cache is read when its group starts.
-std::uint64_t solve_bytes(const GroupPlan& group, const cmf::Source& source, bool keeps_damped) {
-  std::uint64_t widest = 0;
-  for (const std::size_t index : group.tensors) {
-    widest = std::max(widest, static_cast<std::uint64_t>(source.tensors()[index].elements()));
-  }
-  const std::uint64_t squares = 2U + (group.cache_entry ? 1U : 0U) + (keeps_damped ? 1U : 0U);
-  return squares * square_bytes(group.width) + widest * (4 + 8 + 8 + 8);
-}
-
-/// Needs of the groups that may run at the same time (those of a layer, or all of a cache), largest
-/// first.
-std::vector<std::vector<std::uint64_t>> solve_needs(const Plan& plan, const cmf::Source& source) {
-  std::map<std::int64_t, std::vector<std::uint64_t>> needs;
-  for (const GroupPlan& group : plan.groups)
-    needs[group.layer].push_back(solve_bytes(group, source, plan.keeps_damped));
-  std::vector<std::vector<std::uint64_t>> lists;
-  for (auto& [layer, list] : needs) {
-    std::sort(list.rbegin(), list.rend());
-    lists.push_back(std::move(list));
-  }
-  return lists;
-}
-
-std::uint64_t most_at_once(const std::vector<std::vector<std::uint64_t>>& needs,
-                           std::int64_t groups) {
-  std::uint64_t most = 0;
-  for (const auto& list : needs) {
-    const auto count = std::min(list.size(), static_cast<std::size_t>(groups));
-    most = std::max(most,
-                    std::accumulate(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count),
-                                    std::uint64_t{0}));
-  }
-  return most;
-}
-
 /// The entry of an expert that no row reached, which serves nothing but a prior.
 std::optional<std::size_t> expert_entry(const calib::HessianCache& cache,
                                         const cmf::TensorInfo& info) {
@@ -93,18 +45,6 @@ std::optional<std::size_t> expert_entry(const calib::HessianCache& cache,
       return i;
   }
   return std::nullopt;
-}
-
-/// The sums over all experts of a layer that serve as priors.
-std::uint64_t prior_bytes(const Plan& plan) {
-  std::uint64_t in = 0;
-  std::uint64_t down = 0;
-  for (const GroupPlan& group : plan.groups) {
-    if (!group.place) continue;
-    std::uint64_t& bytes = group.place->down ? down : in;
-    bytes = std::max(bytes, square_bytes(group.width));
-  }
-  return in + down;
 }
 
 }  // namespace
@@ -181,47 +121,6 @@ void plan_groups_by_cache(Plan& plan, const cmf::Source& source, const calib::He
       plan.groups.push_back(std::move(group));
     }
     plan.groups[position->second].tensors.push_back(i);
-  }
-}
-
-void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* forward,
-                 std::int64_t tokens, const CalibrationOptions& options, int threads) {
-  MemoryPlan& memory = plan.memory;
-  std::map<std::int64_t, std::uint64_t> per_layer;
-  for (const GroupPlan& group : plan.groups) {
-    if (!group.cache_entry) per_layer[group.layer] += square_bytes(group.width);
-  }
-  for (const auto& [layer, bytes] : per_layer) memory.hessians = std::max(memory.hessians, bytes);
-  memory.hessians += prior_bytes(plan);
-  const auto needs = solve_needs(plan, source);
-  memory.solve = most_at_once(needs, 1);
-  if (forward != nullptr) {
-    memory.hidden_states = static_cast<std::uint64_t>(tokens * forward->arch().hidden) * 4;
-    memory.layer_weights = forward->layer_memory_bytes();
-  }
-  if (plan.sequential) set_sequential_needs(plan, source, *forward, tokens);
-  const auto available = available_memory_bytes();
-  if (options.memory_gb) {
-    memory.budget = static_cast<std::uint64_t>(*options.memory_gb * 1e9);
-  } else {
-    memory.budget = available ? *available / 100 * 85 : ~std::uint64_t{0};
-  }
-  memory.spill_hidden = options.spill_folder.has_value() || memory.total() > memory.budget;
-  if (memory.total() > memory.budget) {
-    fail(ErrorKind::kRefused,
-         "this run needs {} of memory (layer weights {}, Hessians of one layer {}, fold and sweep "
-         "{}) and may use {}; "
-         "free some memory or raise --mem-gb",
-         gb(memory.total()), gb(memory.layer_weights), gb(memory.hessians), gb(memory.solve),
-         gb(memory.budget));
-  }
-  for (std::int64_t groups = plan.sequential ? 1 : threads; groups > 1; --groups) {
-    MemoryPlan wider = memory;
-    wider.groups_at_once = groups;
-    wider.solve = most_at_once(needs, groups);
-    if (wider.total() > wider.budget) continue;
-    memory = wider;
-    break;
   }
 }
 

@@ -123,8 +123,10 @@ void SequentialRun::run_layer(std::int64_t index) {
   // Damaged weights are named before they poison the hidden states.
   for (const auto& [key, group] : groups_) {
     if (replay_ || group->layer != index) continue;
-    for (const std::size_t tensor : group->tensors)
+    for (const std::size_t tensor : group->tensors) {
       static_cast<void>(candidate_weights(parts_.job, tensor));
+      parts_.job.source.release(tensor);
+    }
   }
   Layer layer{index,
               {{parts_.reference.arch(), parts_.reference_source, parts_.windows,
@@ -264,6 +266,8 @@ std::vector<DecodedTensor> SequentialRun::targets(const GroupPlan& group,
 void SequentialRun::progress(const Layer& layer, int stage, std::int64_t done_tokens) {
   parts_.job.context.interrupt.check();
   const std::int64_t tokens = parts_.windows.tokens();
+  for (const model::HiddenStates* states : {&reference_states_, &quantized_states_, &kept_})
+    states->release(0, states->view().rows());
   const std::int64_t inside = (stage * tokens + done_tokens) / kStagesPerLayer;
   parts_.job.context.log.progress("calibrating", layer.index * tokens + inside,
                                   quantized_.arch().layers * tokens, "token layers");

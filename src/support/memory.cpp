@@ -1,6 +1,7 @@
 #include "cortiq/support/memory.hpp"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -50,16 +51,45 @@ std::uint64_t used_without_cache(const char* usage, const char* stat, const std:
   return used - std::min(used, entry_of(stat, key));
 }
 
+/// Limit and use of one control group.
+GroupMemory memory_of(const std::string& folder, bool version2) {
+  const char* limit = version2 ? "/memory.max" : "/memory.limit_in_bytes";
+  const char* used = version2 ? "/memory.current" : "/memory.usage_in_bytes";
+  const char* cache = version2 ? "inactive_file" : "total_inactive_file";
+  return {number_in((folder + limit).c_str()),
+          used_without_cache((folder + used).c_str(), (folder + "/memory.stat").c_str(), cache)};
+}
+
+/// This process's group below the mount point, "/" where it is unknown (or inside a container).
+std::string own_group(bool version2) {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const auto first = line.find(':');
+    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool fits = version2 ? controllers.empty()
+                               : ("," + controllers + ",").find(",memory,") != std::string::npos;
+    if (fits) return line.substr(second + 1);
+  }
+  return "/";
+}
+
+/// The group with the least headroom of this process's own and those above it.
 GroupMemory group_memory() {
-  if (const auto limit = number_in("/sys/fs/cgroup/memory.max")) {
-    return {limit, used_without_cache("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat",
-                                      "inactive_file")};
+  const bool version2 = std::ifstream("/sys/fs/cgroup/cgroup.controllers").good();
+  const std::string mount = version2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+  GroupMemory tightest;
+  for (std::string group = own_group(version2);;) {
+    const GroupMemory memory = memory_of(group == "/" ? mount : mount + group, version2);
+    const auto headroom = [](const GroupMemory& m) {
+      return *m.limit - std::min(*m.limit, m.used);
+    };
+    if (memory.limit && (!tightest.limit || headroom(memory) < headroom(tightest)))
+      tightest = memory;
+    if (group.size() <= 1) return tightest;
+    group.resize(std::max<std::size_t>(group.rfind('/'), 1));
   }
-  if (const auto limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes")) {
-    return {limit, used_without_cache("/sys/fs/cgroup/memory/memory.usage_in_bytes",
-                                      "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file")};
-  }
-  return {};
 }
 
 }  // namespace
@@ -79,6 +109,14 @@ std::optional<std::uint64_t> total_memory_bytes() {
   const GroupMemory group = group_memory();
   if (group.limit) total = total ? std::min(*total, *group.limit) : *group.limit;
   return total;
+}
+
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t total = 0;
+  std::uint64_t resident = 0;
+  if (!(file >> total >> resident)) return 0;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 std::uint64_t peak_resident_bytes() {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,11 @@ class Hessian {
   PageBuffer<double> values_;
 };
 
+/// What a Hessian of n channels occupies once it is filled: its upper triangle in whole pages.
+[[nodiscard]] std::uint64_t resident_hessian_bytes(std::int64_t n);
+/// What a capture holds beside it: rows of an unfinished block.
+[[nodiscard]] std::uint64_t capture_carry_bytes(std::int64_t n);
+
 /// Bytes of the matrix of one Hessian of n channels.
 [[nodiscard]] constexpr std::uint64_t hessian_bytes(std::int64_t n) {
   return 8 * static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n);
@@ -62,19 +69,34 @@ struct ChannelLists {
 };
 [[nodiscard]] ChannelLists channel_lists(const std::vector<double>& diagonal);
 
+/// How much of its Hessians a capture may hold in memory; the others lie in a temporary file.
+struct CaptureLimit {
+  std::uint64_t resident_bytes = 0;  ///< at least the largest is held
+  std::filesystem::path folder;
+};
+
 /// Observer that accumulates the inputs of chosen groups of one layer (or several). Structural:
 /// keyed by (layer, role, expert).
 class Capture final : public model::LinearObserver {
  public:
   /// @param groups  the inputs to accumulate; others are ignored
-  Capture(std::vector<model::InputGroup> groups, Pool& pool);
+  Capture(std::vector<model::InputGroup> groups, Pool& pool,
+          std::optional<CaptureLimit> limit = std::nullopt);
   ~Capture() override;
   [[nodiscard]] bool wants(std::int64_t layer, model::Role role,
                            std::int64_t expert) const override;
   /// A NaN or infinite row: Error{kNumeric} naming layer and role. Rows of another width than the
   /// group's: Error{kInput}.
   void observe(const model::LinearInput& input) override;
-  /// Gives the accumulator of group `index` away (count 0 if nothing was seen).
+  /// Ends the accumulation. With a limit all Hessians lie on disk afterwards.
+  void settle();
+  /// Rows of group `index`.
+  [[nodiscard]] std::int64_t count(std::size_t index) const;
+  /// After settle(): the Hessian, which stays; a copy where it lies on disk. Valid as long as this
+  /// capture, and until take(). Thread safe.
+  [[nodiscard]] std::shared_ptr<const Hessian> read(std::size_t index) const;
+  /// Gives the accumulator of group `index` away (count 0 if nothing was seen). Thread safe after
+  /// settle().
   [[nodiscard]] std::unique_ptr<Hessian> take(std::size_t index);
   /// Seconds spent in observe and take so far.
   [[nodiscard]] double seconds() const;

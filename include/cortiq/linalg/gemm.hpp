@@ -3,6 +3,8 @@
 // sets may differ in rounding.
 #pragma once
 
+#include <cstdint>
+
 #include "cortiq/support/parallel.hpp"
 #include "cortiq/support/view.hpp"
 
@@ -16,5 +18,9 @@ void gemm_f32(Trans trans_a, Trans trans_b, float alpha, ConstMatrixView<float> 
               float beta, MatrixView<float> c, Pool& pool);
 void gemm_f64(Trans trans_a, Trans trans_b, double alpha, ConstMatrixView<double> a, ConstMatrixView<double> b,
               double beta, MatrixView<double> c, Pool& pool);
+
+/// Bytes that a product into C [m,n] packs its operands into.
+[[nodiscard]] std::uint64_t gemm_f32_scratch_bytes(std::int64_t m, std::int64_t n) noexcept;
+[[nodiscard]] std::uint64_t gemm_f64_scratch_bytes(std::int64_t m, std::int64_t n) noexcept;
 
 }  // namespace cortiq::linalg

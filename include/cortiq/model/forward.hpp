@@ -49,12 +49,16 @@ class HiddenStates {
   HiddenStates(HiddenStates&&) noexcept;
   HiddenStates& operator=(HiddenStates&&) noexcept;
   [[nodiscard]] MatrixView<float> view() const;
+  /// Rows [first, first + count) are not needed soon: in a file they stop counting as memory of the
+  /// process. Their values stay.
+  void release(std::int64_t first, std::int64_t count) const noexcept;
 
  private:
   float* data_ = nullptr;
   std::int64_t tokens_ = 0;
   std::int64_t hidden_ = 0;
   std::size_t mapped_bytes_ = 0;
+  bool in_file_ = false;
 };
 
 struct ForwardOptions {
@@ -92,9 +96,11 @@ class Forward {
   [[nodiscard]] const Head& head() const;
   [[nodiscard]] Pool& pool() const;
 
-  /// f32 bytes of the decoded weights of the largest layer plus the working panels, for memory
-  /// plans.
-  [[nodiscard]] std::uint64_t layer_memory_bytes() const;
+  /// f32 bytes of the decoded weights of the largest layer plus the working panels for so many
+  /// tokens, for memory plans.
+  [[nodiscard]] std::uint64_t layer_memory_bytes(std::int64_t tokens) const;
+  /// Rows of the hidden states that are in use at a time.
+  [[nodiscard]] std::int64_t rows_in_use(std::int64_t tokens) const;
 
  private:
   struct State;

@@ -27,16 +27,21 @@ struct GroupPlan {
   std::optional<model::ExpertPlace> place;  ///< where a routed expert reads the input
 };
 
+/// Bytes (memory_plan.hpp).
 struct MemoryPlan {
-  std::uint64_t hidden_states = 0;
-  std::uint64_t layer_weights = 0;
-  std::uint64_t hessians = 0;  ///< of the widest layer
-  std::uint64_t solve = 0;     ///< fold and sweep of the groups that run at the same time
+  std::uint64_t base = 0;           ///< what the process holds when the run is planned
+  std::uint64_t hidden_states = 0;  ///< of all windows
+  std::uint64_t layer_weights = 0;  ///< f32 weights, panels and input pages of one layer
+  std::uint64_t hessians = 0;       ///< of the widest layer
+  std::uint64_t solve = 0;          ///< most of the groups that run at the same time
   std::int64_t groups_at_once = 1;
   std::uint64_t budget = 0;
+  std::uint64_t peak = 0;  ///< of the whole process
   bool spill_hidden = false;
-  [[nodiscard]] std::uint64_t total() const {
-    return (spill_hidden ? 0 : hidden_states) + layer_weights + hessians + solve;
+  std::uint64_t hessian_limit = 0;  ///< > 0: Hessians beyond this lie on disk
+  std::uint64_t hidden_part = 0;    ///< of them, what is in memory when they lie on disk
+  [[nodiscard]] std::uint64_t hidden_resident() const {
+    return spill_hidden ? hidden_part : hidden_states;
   }
 };
 
@@ -51,6 +56,7 @@ struct Plan {
   std::uint64_t input_bytes = 0;
   std::int64_t tokens = 0;
   std::int64_t window = 0;
+  int threads = 1;  ///< workers of the run
   MemoryPlan memory;
 };
 
@@ -61,8 +67,8 @@ struct Plan {
 void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model::Arch& arch);
 /// Groups of the candidates by the entries of a cache.
 void plan_groups_by_cache(Plan& plan, const cmf::Source& source, const calib::HessianCache& cache);
-/// Memory of the run; decides about spilling hidden states and how many groups are solved at the
-/// same time (at most one per worker). Throws Error{kRefused} if it cannot fit in the budget.
+/// Memory of the run; decides what lies on disk and how many groups are solved at the same time (at
+/// most one per worker). Throws Error{kRefused} if it cannot fit in the budget.
 void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* forward,
                  std::int64_t tokens, const CalibrationOptions& options, int threads);
 /// Human-readable plan.
