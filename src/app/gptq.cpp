@@ -152,7 +152,8 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
     if (arguments.empty(option)) fail(ErrorKind::kUsage, "{}: expected the path of a file", option);
   }
   if (!options.hessians) {
-    for (const char* option : {"--hessians-force", "--allow-missing-hessians"}) {
+    for (const char* option :
+         {"--hessians-force", "--allow-missing-hessians", "--calib-chunk-layers"}) {
       if (arguments.given(option))
         fail(ErrorKind::kUsage, "{}: has an effect only together with --hessians", option);
     }
@@ -242,6 +243,10 @@ void add_policy_options(CLI::App& command, Arguments& a) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_option("--hessians", a.options.hessians,
                      "CMFHESS1 cache: used if it exists, else written");
+  command
+      .add_option("--calib-chunk-layers", a.options.chunk_layers,
+                  "One cache file for every so many layers (PATH.L0-3, PATH.L4-7, …)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
   command.add_flag("--hessians-force", a.options.hessians_force,
                    "Use a cache although it belongs to another model or text");
   command.add_flag("--allow-missing-hessians", a.options.allow_missing_hessians,

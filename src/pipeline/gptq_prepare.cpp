@@ -74,10 +74,9 @@ void GptqRun::prepare() {
          "calibration",
          source_->path().string());
   }
-  open_cache();
-  if (cache_) {
-    context_.log.info("the Hessians come from {}; no forward pass is run", cache_->path().string());
-    plan_groups_by_cache(plan_, *source_, *cache_);
+  open_caches();
+  if (files_.serve_all()) {
+    plan_groups_by_caches(plan_, *source_, files_);
   } else {
     const cmf::Source& runs_on = calib_source_ ? *calib_source_ : *source_;
     forward_ = std::make_unique<model::Forward>(forward_source(), context_.pool);
@@ -86,6 +85,10 @@ void GptqRun::prepare() {
                               context_.log);
     log_sources(*input_, context_.log);
     plan_groups_by_structure(plan_, *source_, forward_->arch());
+    if (files_.serve_any()) {
+      check_same_calibration();
+      assign_cache_entries(plan_, *source_, files_);
+    }
   }
   check_missing();
   plan_priors();
@@ -157,14 +160,8 @@ void GptqRun::check_paths() {
     results.push_back(report);
   }
   if (!options_.recipe.empty()) results.push_back(options_.recipe);
-  std::vector<fs::path> cache_files;
-  if (options_.hessians) {
-    cache_files = {*options_.hessians, calib::sidecar_path(*options_.hessians)};
-    check_no_input(*options_.hessians, inputs);
-    // A cache that is there is only read.
-    if (!file_identity(*options_.hessians)) check_output_path(*options_.hessians, inputs);
-    inputs.insert(inputs.end(), cache_files.begin(), cache_files.end());
-  }
+  const std::vector<fs::path> cache_files = check_cache_paths(inputs);
+  inputs.insert(inputs.end(), cache_files.begin(), cache_files.end());
   for (std::size_t i = 0; i < results.size(); ++i) {
     for (const fs::path& file : cache_files) {
       if (!same_path(results[i], file)) continue;
@@ -180,21 +177,31 @@ void GptqRun::check_paths() {
   }
 }
 
+std::vector<fs::path> GptqRun::check_cache_paths(const std::vector<fs::path>& inputs) const {
+  if (!options_.hessians) return {};
+  std::vector<fs::path> files{*options_.hessians};
+  const HessianFiles chunks(*options_.hessians, options_.chunk_layers, count_layers(*source_));
+  for (const HessianFile& chunk : chunks.files()) {
+    if (chunk.path != files.front()) files.push_back(chunk.path);
+  }
+  std::vector<fs::path> all;
+  for (const fs::path& file : files) {
+    check_no_input(file, inputs);
+    // A cache that is there is only read.
+    if (!file_identity(file)) check_output_path(file, inputs);
+    all.insert(all.end(), {file, calib::sidecar_path(file)});
+  }
+  return all;
+}
+
 void GptqRun::describe_input() {
   if (!input_) return;
-  report_.hessians = "captured";
+  if (!files_.serve_any()) report_.hessians = "captured";
   report_.tokens_wanted = input_->corpus.tokens_wanted;
   report_.tokens_used = input_->corpus.windows.tokens();
   report_.window = input_->settings.window;
   report_.windows = input_->corpus.windows.count();
   report_.sources = input_->corpus.sources;
-}
-
-void GptqRun::open_cache() {
-  if (!options_.hessians || !file_identity(*options_.hessians) || resumes_capture()) return;
-  cache_.emplace(calib::HessianCache::open(*options_.hessians));
-  check_cache_identity(*cache_);
-  report_.hessians = "cache " + cache_->sha256();
 }
 
 void GptqRun::check_cache_identity(const calib::HessianCache& cache) {
@@ -263,9 +270,9 @@ void GptqRun::check_missing() {
   }
   const std::string text =
       fmt::format("{} candidates have no Hessian{}: {}{}", plan_.ungrouped.size(),
-                  cache_ ? " in " + cache_->path().string() : "", names,
+                  files_.serve_any() ? " in " + options_.hessians->string() : "", names,
                   plan_.ungrouped.size() > 40 ? ", …" : "");
-  if (cache_ && !options_.allow_missing_hessians) {
+  if (files_.serve_any() && !options_.allow_missing_hessians) {
     fail(ErrorKind::kRefused,
          "{}. Capture them again, or round these tensors with --allow-missing-hessians", text);
   }

@@ -67,10 +67,6 @@ void GptqRun::find_leftover() {
        text);
 }
 
-bool GptqRun::resumes_capture() const {
-  return left_ && left_->fingerprint.value("hessians", "") == "captured";
-}
-
 Json GptqRun::fingerprint() const {
   Json json = report_.options;
   json["version"] = CORTIQ_VERSION;

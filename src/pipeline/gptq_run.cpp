@@ -17,28 +17,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::vector<model::InputGroup> input_groups_of(const std::vector<GroupPlan>& groups) {
-  std::vector<model::InputGroup> inputs;
-  inputs.reserve(groups.size());
-  for (const GroupPlan& group : groups) {
-    inputs.push_back({group.layer, group.role, group.expert, group.width, group.readers});
-  }
-  return inputs;
-}
-
-/// One past the last group of a run of groups that hold experts of at most one layer: so many
-/// priors are held at once.
-std::size_t end_of_section(const std::vector<GroupPlan>& groups, std::size_t first) {
-  std::optional<std::int64_t> layer;
-  std::size_t end = first;
-  for (; end < groups.size(); ++end) {
-    const auto& place = groups[end].place;
-    if (place && layer && *layer != place->layer) break;
-    if (place) layer = place->layer;
-  }
-  return end;
-}
-
 }  // namespace
 
 RunReport GptqRun::execute() {
@@ -81,7 +59,7 @@ void GptqRun::work() {
     journal_->finished(index, report_.tensors[index]);
   }
   time_phase("copy and round", seconds_since(start));
-  if (cache_) {
+  if (files_.serve_all()) {
     solve_from_cache(job);
   } else if (plan_.sequential) {
     solve_sequentially(job);
@@ -91,42 +69,7 @@ void GptqRun::work() {
   finish();
 }
 
-void GptqRun::solve_from_cache(TensorJob& job) {
-  const auto start = Clock::now();
-  std::atomic<std::int64_t> done = 0;
-  const auto& groups = plan_.groups;
-  const auto entry = [&](std::size_t i) { return *groups[i].cache_entry; };
-  for (std::size_t first = 0; first < groups.size();) {
-    const std::size_t last = end_of_section(groups, first);
-    const auto finished = [&](const GroupPlan& group) { return is_done(group); };
-    if (std::all_of(groups.begin() + static_cast<std::ptrdiff_t>(first),
-                    groups.begin() + static_cast<std::ptrdiff_t>(last), finished)) {
-      done += static_cast<std::int64_t>(last - first);
-      first = last;
-      continue;
-    }
-    priors_.build(
-        groups, first, last, [&](std::size_t i) { return cache_->entries()[entry(i)].count; },
-        [&](std::size_t i) { return cache_->read(entry(i)); }, context_.pool);
-    const std::vector<GroupPlan> section(groups.begin() + static_cast<std::ptrdiff_t>(first),
-                                         groups.begin() + static_cast<std::ptrdiff_t>(last));
-    solve_batches(solve_needs(plan_, section, *source_, false), [&](std::size_t i) {
-      if (!is_done(groups[first + i])) {
-        std::vector<std::string> oddities;
-        const auto hessian = cache_->read(entry(first + i), &oddities);
-        for (std::string& oddity : oddities) add_warning(std::move(oddity));
-        solve_one(job, groups[first + i], *hessian);
-      }
-      context_.log.progress("fold and sweep", ++done, static_cast<std::int64_t>(groups.size()),
-                            "groups");
-    });
-    first = last;
-  }
-  time_phase("fold and sweep", seconds_since(start));
-}
-
 void GptqRun::solve_by_layers(TensorJob& job) {
-  open_cache_writer();
   const std::int64_t last = last_open_layer();
   if (plan_.memory.spill_hidden) open_spilling_forward();
   const model::Windows& windows = input_->corpus.windows;
@@ -134,27 +77,11 @@ void GptqRun::solve_by_layers(TensorJob& job) {
   if (last >= 0) {
     model::HiddenStates states = forward_->embed(windows);
     time_phase("forward and Hessians", seconds_since(start));
-    for (std::int64_t layer = 0; layer <= last; ++layer) run_one_layer(job, layer, states);
+    for (std::int64_t layer = 0; layer <= last; ++layer) {
+      run_one_layer(job, layer, states);
+      close_cache_writer(layer);
+    }
   }
-  if (cache_writer_) cache_writer_->commit(cache_identity(*input_, model_hash_));
-  cache_writer_.reset();
-}
-
-void GptqRun::open_cache_writer() {
-  // A file that is there was completed by the interrupted run that this one continues.
-  if (!options_.hessians || file_identity(*options_.hessians)) return;
-  model_hash_ = model_identity(calib_source_ ? *calib_source_ : *source_, context_.pool);
-  cache_writer_.emplace(calib::HessianCacheWriter::resumable(
-      *options_.hessians, plan_.groups.size(), left_ ? left_->cache : std::nullopt));
-  cache_writer_->reserve(calib::cache_bytes(input_groups_of(plan_.groups)));
-}
-
-bool GptqRun::cache_lacks(std::int64_t layer) const {
-  if (!cache_writer_) return false;
-  const auto through =
-      std::count_if(plan_.groups.begin(), plan_.groups.end(),
-                    [layer](const GroupPlan& group) { return group.layer <= layer; });
-  return cache_writer_->entries() < static_cast<std::uint64_t>(through);
 }
 
 std::int64_t GptqRun::last_open_layer() const {
@@ -187,6 +114,11 @@ std::vector<GroupPlan> GptqRun::groups_of_layer(std::int64_t layer) const {
 void GptqRun::run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenStates& states) {
   const auto start = Clock::now();
   std::vector<GroupPlan> groups = groups_of_layer(layer);
+  std::vector<GroupPlan> cached;
+  std::copy_if(groups.begin(), groups.end(), std::back_inserter(cached),
+               [](const GroupPlan& group) { return group.cache_entry.has_value(); });
+  if (!cached.empty()) groups.clear();  // a file serves whole layers
+  open_cache_writer(layer);
   // A layer that an interrupted run has finished only passes the hidden states on.
   const bool open = cache_lacks(layer) ||
                     !std::all_of(groups.begin(), groups.end(),
@@ -215,6 +147,7 @@ void GptqRun::run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenSta
     forward_->run_head(windows, states, &capture, {});
   }
   time_phase("forward and Hessians", seconds_since(start));
+  if (!cached.empty()) solve_cached(job, cached, {});
   solve_captured(job, capture, groups);
 }
 
@@ -225,7 +158,7 @@ void GptqRun::solve_captured(TensorJob& job, calib::Capture& capture,
     const auto start = Clock::now();
     for (std::size_t i = 0; i < groups.size(); ++i)
       cache_writer_->add(groups[i].readers, *capture.read(i));
-    journal_->cache(cache_writer_->sync());
+    journal_->cache(files_.files()[writing_].path, cache_writer_->sync());
     time_phase("Hessian cache", seconds_since(start));
   }
   const auto start = Clock::now();

@@ -10,6 +10,7 @@
 #include "calibration_input.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "expert_prior.hpp"
+#include "hessian_files.hpp"
 #include "memory_plan.hpp"
 #include "sanitized_source.hpp"
 #include "tensor_work.hpp"
@@ -31,8 +32,13 @@ class GptqRun {
  private:
   void check_paths();
   void open_models();
-  void open_cache();
+  void open_caches();
+  /// The cache's files, which must not be inputs.
+  [[nodiscard]] std::vector<std::filesystem::path> check_cache_paths(
+      const std::vector<std::filesystem::path>& inputs) const;
   void check_cache_identity(const calib::HessianCache& cache);
+  /// Caches that serve a part of the layers must be of the text that serves the others.
+  void check_same_calibration();
   void check_q2tp_floor(const calib::HessianCache& cache, std::int64_t rows) const;
   void check_missing();
   void describe_input();
@@ -41,8 +47,6 @@ class GptqRun {
   // gptq_resume.cpp
   void find_leftover();
   void check_leftover(const cmf::Json& run) const;
-  /// Whether the interrupted run that is continued captured its Hessians itself.
-  [[nodiscard]] bool resumes_capture() const;
   /// Everything that decides the bytes of the output.
   [[nodiscard]] cmf::Json fingerprint() const;
   /// A new OUT.partial and journal, or those of the interrupted run with what is good in them.
@@ -63,9 +67,16 @@ class GptqRun {
   /// Hidden states of the forward go to a file.
   void open_spilling_forward();
   [[nodiscard]] std::filesystem::path spill_folder() const;
-  void open_cache_writer();
-  /// Whether the cache that is written still lacks the Hessians of this layer.
+  // gptq_caches.cpp
+  /// Opens the cache file of a layer that is to be written, unless it is open.
+  void open_cache_writer(std::int64_t layer);
+  /// Completes the file that is open if this was its last layer.
+  void close_cache_writer(std::int64_t layer);
+  /// Whether a cache file that is to be written still lacks the Hessians of this layer.
   [[nodiscard]] bool cache_lacks(std::int64_t layer) const;
+  /// Groups of one layer, or that hold experts of one layer, whose Hessians a cache has.
+  void solve_cached(TensorJob& job, const std::vector<GroupPlan>& groups,
+                    const std::function<void()>& progress);
   /// The last layer whose Hessians are still needed; -1 for none.
   [[nodiscard]] std::int64_t last_open_layer() const;
   void run_one_layer(TensorJob& job, std::int64_t layer, model::HiddenStates& states);
@@ -102,13 +113,15 @@ class GptqRun {
   std::unique_ptr<cmf::Source> calib_source_;   ///< null: the input itself
   std::unique_ptr<SanitizedSource> sanitized_;  ///< what the forward reads with --sanitize
   std::unique_ptr<model::Forward> forward_;     ///< null: served by a cache
-  std::optional<calib::HessianCache> cache_;
+  HessianFiles files_;  ///< caches; without --hessians none
   std::optional<CalibrationInput> input_;
   std::string model_hash_;
   std::optional<Leftover> left_;  ///< of the interrupted run that this one continues
   std::unique_ptr<cmf::Writer> writer_;
   std::unique_ptr<RunJournal> journal_;
   std::optional<calib::HessianCacheWriter> cache_writer_;
+  std::vector<char> to_write_;  ///< by file of files_
+  std::size_t writing_ = 0;     ///< the file that cache_writer_ writes
   BackendChoice backend_;
   Plan plan_;
   ExpertPriors priors_{0, 0};
@@ -116,6 +129,7 @@ class GptqRun {
   std::size_t planned_warnings_ = 0;  ///< those of prepare(), which keep their order
 };
 
+[[nodiscard]] std::vector<model::InputGroup> input_groups_of(const std::vector<GroupPlan>& groups);
 /// Effective options as they go to report and provenance.
 [[nodiscard]] cmf::Json options_json(const GptqOptions& options);
 [[nodiscard]] bool is_q2tp_profile(const SelectionOptions& selection);

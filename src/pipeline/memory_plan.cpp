@@ -152,7 +152,8 @@ void spill_hessians(MemoryPlan& memory, const std::vector<Layer>& layers) {
 
 void plan_one_shot(Plan& plan, const std::vector<Layer>& layers, int threads) {
   MemoryPlan& memory = plan.memory;
-  const bool cached = std::any_of(plan.groups.begin(), plan.groups.end(),
+  const bool cached = !plan.groups.empty() &&
+                      std::all_of(plan.groups.begin(), plan.groups.end(),
                                   [](const GroupPlan& group) { return group.cache_entry; });
   const auto peak = [&](std::size_t groups) {
     return cached ? cached_peak(memory, layers, groups) : capture_peak(memory, layers, groups);

@@ -33,20 +33,6 @@ std::optional<std::uint64_t> gptq_bytes(const TensorChoice& choice,
   return gptq::one_bit_bytes(target, shape[0], shape[1], choice.one_bit);
 }
 
-/// The entry of an expert that no row reached, which serves nothing but a prior.
-std::optional<std::size_t> expert_entry(const calib::HessianCache& cache,
-                                        const cmf::TensorInfo& info) {
-  if (!model::expert_place(info.name)) return std::nullopt;
-  const auto& entries = cache.entries();
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto& names = entries[i].names;
-    if (entries[i].has_triangle && entries[i].cols == info.shape[1] &&
-        std::find(names.begin(), names.end(), info.name) != names.end())
-      return i;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 Plan plan_tensors(const cmf::Source& source, const SelectionOptions& selection, float q1s_keep,
@@ -76,7 +62,8 @@ Plan plan_tensors(const cmf::Source& source, const SelectionOptions& selection, 
 void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model::Arch& arch) {
   std::vector<bool> grouped(plan.choices.size(), false);
   for (const model::InputGroup& input : model::input_groups(arch, source)) {
-    GroupPlan group{input.layer, input.role, input.expert, input.width, input.tensors, {}, {}, {}};
+    GroupPlan group{input.layer, input.role, input.expert, input.width, input.tensors,
+                    {},          0,          {},           {}};
     for (const std::string& name : input.tensors) {
       const auto index = source.find(name);
       if (!index || plan.choices[*index].action != Action::kGptq) continue;
@@ -97,30 +84,6 @@ void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model
     } else {
       plan.ungrouped.push_back(i);
     }
-  }
-}
-
-void plan_groups_by_cache(Plan& plan, const cmf::Source& source, const calib::HessianCache& cache) {
-  std::map<std::size_t, std::size_t> group_of_entry;
-  for (std::size_t i = 0; i < plan.choices.size(); ++i) {
-    if (plan.choices[i].action != Action::kGptq) continue;
-    const cmf::TensorInfo& info = source.tensors()[i];
-    auto entry = cache.find(info.name, info.shape[1]);
-    if (!entry) entry = expert_entry(cache, info);
-    if (!entry) {
-      plan.ungrouped.push_back(i);
-      continue;
-    }
-    const auto [position, fresh] = group_of_entry.try_emplace(*entry, plan.groups.size());
-    if (fresh) {
-      GroupPlan group;
-      group.width = info.shape[1];
-      group.readers = cache.entries()[*entry].names;
-      group.cache_entry = *entry;
-      group.place = model::expert_place(info.name);
-      plan.groups.push_back(std::move(group));
-    }
-    plan.groups[position->second].tensors.push_back(i);
   }
 }
 

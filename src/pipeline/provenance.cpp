@@ -112,6 +112,7 @@ cmf::Json options_json(const GptqOptions& options) {
   if (options.calibration.calib_model)
     json["calib_model"] = options.calibration.calib_model->filename().string();
   json["sanitize"] = options.sanitize;
+  if (options.chunk_layers > 0) json["calib_chunk_layers"] = options.chunk_layers;
   add_recipe(json, options);
   return json;
 }
@@ -154,6 +155,7 @@ void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const 
   }
   gptq["rtn_fallback"] = fallback;
   gptq["lambda_raised"] = raised;
+  if (options.chunk_layers > 0) gptq["calib_chunk_layers"] = options.chunk_layers;
   for (const char* key : {"keep", "down_keep", "col_mask", "row_rescale", "max_cols"}) {
     if (report.options.contains(key)) gptq[key] = report.options[key];
   }

@@ -46,6 +46,7 @@ void take_event(const Json& event, Leftover& left) {
     left.cache = calib::CachePrefix{cache["entries"].get<std::uint64_t>(),
                                     cache["bytes"].get<std::uint64_t>(),
                                     cache["sha256"].get<std::string>()};
+    left.cache_file = cache["file"].get<std::string>();
   }
 }
 
@@ -167,10 +168,13 @@ void RunJournal::warning(const std::string& text) {
   append({{"warning", text}});
 }
 
-void RunJournal::cache(const calib::CachePrefix& prefix) {
+void RunJournal::cache(const fs::path& file, const calib::CachePrefix& prefix) {
   const std::lock_guard lock(mutex_);
   append({{"cache",
-           {{"entries", prefix.entries}, {"bytes", prefix.bytes}, {"sha256", prefix.sha256}}}});
+           {{"file", file.string()},
+            {"entries", prefix.entries},
+            {"bytes", prefix.bytes},
+            {"sha256", prefix.sha256}}}});
 }
 
 void RunJournal::remove() {

@@ -37,6 +37,7 @@ struct Leftover {
   std::map<std::size_t, Tensor> tensors;
   std::vector<std::string> warnings;
   std::optional<calib::CachePrefix> cache;  ///< of the Hessian cache that the run was writing
+  std::string cache_file;
   std::uint64_t bytes = 0;                  ///< of the lines that are whole
 };
 /// nullopt if OUT.partial or its journal is missing, or the journal has not even its first line.
@@ -61,7 +62,7 @@ class RunJournal {
   /// Thread safe. The tensor has been written and its report is complete.
   void finished(std::size_t index, const TensorReport& report);
   void warning(const std::string& text);
-  void cache(const calib::CachePrefix& prefix);
+  void cache(const std::filesystem::path& file, const calib::CachePrefix& prefix);
   /// Tensors of this run and of those before.
   [[nodiscard]] std::size_t count() const { return count_; }
   /// The run is complete: the journal goes.

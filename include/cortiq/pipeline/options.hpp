@@ -55,6 +55,7 @@ struct GptqOptions {
   SelectionOptions selection;
   CalibrationOptions calibration;
   std::optional<std::filesystem::path> hessians;
+  std::int64_t chunk_layers = 0;  ///< layers per cache file; 0: one file
   bool hessians_force = false;
   bool allow_missing_hessians = false;
   bool allow_few_tokens = false;

@@ -23,6 +23,7 @@ struct GroupPlan {
   std::int64_t width = 0;
   std::vector<std::string> readers;        ///< every tensor that reads the input, candidates or not
   std::vector<std::size_t> tensors;        ///< candidates: indexes into Source::tensors()
+  std::size_t cache = 0;                   ///< of the run's caches, the one that serves it
   std::optional<std::size_t> cache_entry;  ///< where a cache serves it
   std::optional<model::ExpertPlace> place;  ///< where a routed expert reads the input
 };

@@ -71,7 +71,7 @@ TEST_F(RunJournalTest, a_journal_cut_at_any_byte_gives_the_events_before_the_cut
     RunJournal journal(output_, cmf::Json{{"lambda", 0.5}}, *writer_);
     journal.finished(0, full_report());
     journal.warning("careful");
-    journal.cache({2, 77, "ab"});
+    journal.cache("some.hess", {2, 77, "ab"});
     journal.finished(1, full_report());
   }
   const fs::path path = journal_path(output_);
@@ -83,6 +83,7 @@ TEST_F(RunJournalTest, a_journal_cut_at_any_byte_gives_the_events_before_the_cut
   EXPECT_EQ(whole->tensors.at(1).hash, writer_->payload_hash(1));
   EXPECT_EQ(whole->warnings, std::vector<std::string>{"careful"});
   EXPECT_EQ(whole->cache->bytes, 77U);
+  EXPECT_EQ(whole->cache_file, "some.hess");
   std::size_t tensors = 2;
   for (auto size = fs::file_size(path); size > 0; --size) {
     fs::resize_file(path, size - 1);
