@@ -139,10 +139,11 @@ Flow MacroStatement::run(Scope& scope) const {
 Value MacroStatement::call(Scope& scope, const Arguments& arguments) const {
   if (arguments.positional.size() > parameters.size())
     refuse("the macro {} takes {} arguments", name, parameters.size());
-  for (const auto& [key, value] : arguments.keyword) {
-    const bool known = std::any_of(parameters.begin(), parameters.end(),
-                                   [&](const auto& parameter) { return parameter.first == key; });
-    if (!known) refuse("the macro {} has no argument {}", name, key);
+  for (const auto& given : arguments.keyword) {
+    const bool known = std::any_of(parameters.begin(), parameters.end(), [&given](const auto& parameter) {
+      return parameter.first == given.first;
+    });
+    if (!known) refuse("the macro {} has no argument {}", name, given.first);
   }
   std::vector<Dict> saved = scope.enter_macro();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
