@@ -224,7 +224,7 @@ struct PolishPush {
 // Sums over a row: see shaders/sweep/row_sums.comp.
 struct RowSumsPush {
   CORTIQ_POINTER(Floats) weights;  // [rows, n] natural
-  CORTIQ_POINTER(Floats) product;  // [padded rows, size] W H_d / base; 0 = none
+  CORTIQ_POINTER(Floats) product;  // [padded rows, size] W H_d / base
   CORTIQ_POINTER(Uints) channel;
   CORTIQ_POINTER(Floats) inverse;  // [n] 1 / D' by position
   CORTIQ_POINTER(Uvec4s) codes;

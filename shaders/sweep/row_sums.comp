@@ -4,14 +4,13 @@
 //   2: num = <Q,W>_H / base                       3: den = <W,W>_H / base
 // from the product Y = W H_d / base: <A,W>_H = sum a (y - lambda w) over live channels.
 // A fixed tree of sums: the same bits in every run. Push: RowSumsPush.
-// Constants: 0 = threads (256), 1 = four_bit, 2 = product given (else sums 2 and 3 are 0). One workgroup per row.
+// Constants: 0 = threads (256), 1 = four_bit. One workgroup per row.
 #extension GL_GOOGLE_include_directive : require
 #include "types.glsl"
 #include "layout.h"
 #include "codes.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kFourBit = 1u;
-layout(constant_id = 2) const uint kProduct = 0u;
 layout(push_constant, scalar) uniform Push { RowSumsPush push; };
 
 const uint kDeadBit = 0x80000000u;
@@ -39,11 +38,9 @@ void main() {
     }
     const float w = weights.at[channel];
     sum.x = fma(w - q, w - q, sum.x);
-    if (kProduct != 0u) {
-      const float y = fma(-push.lambda, w, advance(push.product, uint64_t(row) * push.size).at[p]);
-      sum.z = fma(q, y, sum.z);
-      sum.w = fma(w, y, sum.w);
-    }
+    const float y = fma(-push.lambda, w, advance(push.product, uint64_t(row) * push.size).at[p]);
+    sum.z = fma(q, y, sum.z);
+    sum.w = fma(w, y, sum.w);
   }
   partial[thread] = sum;
   barrier();

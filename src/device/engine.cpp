@@ -9,6 +9,7 @@ namespace cortiq::device {
 namespace {
 
 constexpr std::int64_t kSmallEdge = 64;  // of a tile, where tiles of 128 would leave most of the device idle
+constexpr std::int64_t kRowGrain = 16;
 constexpr std::int64_t kFewTiles = 200;
 constexpr std::uint32_t kCooperativeShared = 36864;  // two tiles of 128 lines of 144 bytes
 constexpr float kSplitRange = 32768.0F;              // half of what an f16 holds
@@ -85,6 +86,17 @@ void Engine::multiply(vulkan::Stream& stream, const Product& p) const {
     flops /= 2;
   if (p.high_only && split()) flops /= 3;
   stream.account(flops);
+}
+
+float largest_magnitude(ConstMatrixView<float> m, Pool& pool) {
+  std::vector<float> rows(static_cast<std::size_t>(m.rows()), 0.0F);
+  pool.for_ranges(m.rows(), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      float& most = rows[static_cast<std::size_t>(r)];
+      for (std::int64_t c = 0; c < m.cols(); ++c) most = std::max(most, std::fabs(m(r, c)));
+    }
+  });
+  return rows.empty() ? 0.0F : *std::max_element(rows.begin(), rows.end());
 }
 
 float split_scale(double bound, float limit) {

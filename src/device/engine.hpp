@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "cortiq/support/parallel.hpp"
 #include "cortiq/support/view.hpp"
@@ -83,6 +84,9 @@ class Engine {
 /// Largest power of two s with s * bound <= 32768, at most `limit`.
 [[nodiscard]] float split_scale(double bound, float limit);
 
+/// Largest |m_ij|; m finite.
+[[nodiscard]] float largest_magnitude(ConstMatrixView<float> m, Pool& pool);
+
 /// Copies host data to the device through two staging buffers. fill(begin, end, out) writes rows
 /// [begin, end) to out and may run on several threads; row_bytes(r) are multiples of 4.
 class Upload {
@@ -92,6 +96,13 @@ class Upload {
   Upload(const Engine& engine, vulkan::Stream& stream, Pool& pool);
   void rows(const vulkan::Buffer& to, std::int64_t rows, const RowBytes& row_bytes, const Fill& fill);
   void bytes(const vulkan::Buffer& to, std::span<const std::byte> data);
+  /// A device buffer with these values.
+  template <typename T>
+  [[nodiscard]] vulkan::Buffer vector(const std::vector<T>& values) {
+    vulkan::Buffer buffer = engine_.device_buffer(static_cast<std::int64_t>(values.size() * sizeof(T)));
+    bytes(buffer, std::as_bytes(std::span(values)));
+    return buffer;
+  }
 
  private:
   void stage(std::uint64_t bytes, const std::function<void(std::byte*)>& fill,

@@ -1,7 +1,6 @@
 #include "error_form.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "damped.hpp"
@@ -15,13 +14,6 @@ using vulkan::Kernel;
 constexpr std::uint32_t kThreads = 256;
 constexpr std::int64_t kMostRows = 2048;  // what the backend has reserved memory for
 constexpr std::int64_t kGatherColumns = 1024;
-
-float largest(ConstMatrixView<float> e) {
-  float most = 0;
-  for (std::int64_t r = 0; r < e.rows(); ++r)
-    for (std::int64_t c = 0; c < e.cols(); ++c) most = std::max(most, std::fabs(e(r, c)));
-  return most;
-}
 
 /// Buffers of one chunk of rows.
 struct Chunk {
@@ -70,8 +62,8 @@ void record(const Engine& engine, vulkan::Stream& stream, const DeviceFactor& fa
   sums.n = static_cast<std::uint32_t>(factor.n());
   sums.size = static_cast<std::uint32_t>(factor.size);
   sums.lambda = static_cast<float>(factor.scaling.lambda);
-  const std::uint32_t with_product[2] = {1, 1};
-  stream.dispatch(engine.pipeline(Kernel::kRowSums, kThreads, with_product), sums,
+  const std::uint32_t four_bit[1] = {1};
+  stream.dispatch(engine.pipeline(Kernel::kRowSums, kThreads, four_bit), sums,
                   static_cast<std::uint64_t>(rows));
 }
 
@@ -82,7 +74,7 @@ double error_on_device(const Engine& engine, vulkan::Stream& stream, Pool& pool,
   const std::int64_t n = factor.n();
   const std::int64_t groups = n / layout::kChunk;
   const DampedHessian h = make_damped_hessian(engine, stream, factor);
-  const float scale = split_scale(static_cast<double>(largest(e)), 1e6F);
+  const float scale = split_scale(static_cast<double>(largest_magnitude(e, pool)), 1e6F);
   stream.barrier();
   double total = 0;
   for (std::int64_t first = 0; first < e.rows(); first += kMostRows) {

@@ -198,13 +198,6 @@ void finish_factor(const Engine& engine, vulkan::Stream& stream, DeviceFactor& f
                   std::uint64_t{push.tiles} * push.tiles);
 }
 
-template <typename T>
-vulkan::Buffer upload_vector(const Engine& engine, Upload& upload, const std::vector<T>& values) {
-  vulkan::Buffer buffer = engine.device_buffer(static_cast<std::int64_t>(values.size() * sizeof(T)));
-  upload.bytes(buffer, std::as_bytes(std::span(values)));
-  return buffer;
-}
-
 vulkan::Buffer upload_hessian(const Engine& engine, Upload& upload, ConstMatrixView<double> h) {
   const std::int64_t n = h.rows();
   vulkan::Buffer packed = engine.device_buffer(4 * (n * (n + 1) / 2));
@@ -227,8 +220,8 @@ std::string try_factor(const Engine& engine, vulkan::Stream& stream, Upload& upl
   work.size = factor.size;
   const std::int64_t size = factor.size;
   std::vector<float> reversed(factor.scaling.inverse.rbegin(), factor.scaling.inverse.rend());
-  work.inverse = upload_vector(engine, upload, reversed);
-  work.channel = upload_vector(engine, upload, marked_channels(factor.scaling, true));
+  work.inverse = upload.vector(reversed);
+  work.channel = upload.vector(marked_channels(factor.scaling, true));
   work.a = engine.device_buffer(4 * size * size);
   work.x = engine.device_buffer(4 * size * size);
   work.l = engine.make_operand(size, size, kFactorScale);
@@ -297,9 +290,9 @@ FoldOutcome fold_on_device(const Engine& engine, vulkan::Stream& stream, Pool& p
     set_damping(factor->scaling, h_upper, lambda);
   }
   factor->lambda_used = lambda;
-  factor->channel = upload_vector(engine, upload, marked_channels(factor->scaling, false));
-  factor->inverse = upload_vector(engine, upload, factor->scaling.inverse);
-  factor->diagonal = upload_vector(engine, upload, factor->scaling.diagonal);
+  factor->channel = upload.vector(marked_channels(factor->scaling, false));
+  factor->inverse = upload.vector(factor->scaling.inverse);
+  factor->diagonal = upload.vector(factor->scaling.diagonal);
   stream.finish();  // the staging buffers go
   return {std::move(factor), {}};
 }

@@ -22,13 +22,6 @@ constexpr double kResidualHeadroom = 8;        // |w - q| may exceed the largest
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-template <typename T>
-vulkan::Buffer upload_vector(const Engine& engine, Upload& upload, const std::vector<T>& values) {
-  vulkan::Buffer buffer = engine.device_buffer(static_cast<std::int64_t>(values.size() * sizeof(T)));
-  upload.bytes(buffer, std::as_bytes(std::span(values)));
-  return buffer;
-}
-
 double largest_scale(const Scaling& scaling) {
   double largest = 0;
   for (std::size_t i = 0; i < scaling.inverse.size(); ++i) {
@@ -62,9 +55,9 @@ StackSweep::StackSweep(const Engine& engine, vulkan::Stream& stream, Pool& pool,
     position[channel] = static_cast<std::uint32_t>(i);
   }
   Upload upload(engine, stream, pool);
-  live_ = upload_vector(engine, upload, live);
-  natural_diagonal_ = upload_vector(engine, upload, diagonal);
-  position_ = upload_vector(engine, upload, position);
+  live_ = upload.vector(live);
+  natural_diagonal_ = upload.vector(diagonal);
+  position_ = upload.vector(position);
   stream.finish();
 }
 
@@ -175,6 +168,10 @@ void StackSweep::check_status(std::string_view what) {
 void StackSweep::read_params() {
   std::vector<std::uint32_t> words(at(rows_));
   download(engine_, stream_, params_, 0, std::as_writable_bytes(std::span(words)));
+  set_host_params(words);
+}
+
+void StackSweep::set_host_params(std::span<const std::uint32_t> words) {
   host_params_.clear();
   for (std::size_t r = 0; r < words.size(); ++r) {
     host_params_.push_back({static_cast<std::uint16_t>(words[r]), static_cast<std::uint16_t>(words[r] >> 16)});
@@ -187,7 +184,7 @@ void StackSweep::read_params() {
   }
 }
 
-std::vector<float> StackSweep::read_sums(bool with_product) {
+std::vector<float> StackSweep::read_sums() {
   layout::RowSumsPush push{};
   push.weights = weights_.address();
   push.product = work_.address();
@@ -201,7 +198,7 @@ std::vector<float> StackSweep::read_sums(bool with_product) {
   push.n = static_cast<std::uint32_t>(n_);
   push.size = static_cast<std::uint32_t>(size_);
   push.lambda = static_cast<float>(factor_.scaling.lambda);
-  const std::uint32_t constants[2] = {four_bit_ ? 1U : 0U, with_product ? 1U : 0U};
+  const std::uint32_t constants[1] = {four_bit_ ? 1U : 0U};
   stream_.section("row sums");
   stream_.dispatch(engine_.pipeline(Kernel::kRowSums, kThreads, constants), push,
                    static_cast<std::uint64_t>(rows_));
@@ -211,26 +208,8 @@ std::vector<float> StackSweep::read_sums(bool with_product) {
 }
 
 void StackSweep::measure(const DampedHessian& h, std::span<gptq::SweepResult> results) {
-  {
-    Operand lines = engine_.make_operand(padded_rows_, size_,
-                                         split_scale(static_cast<double>(absmax_), 1e6F));
-    gather(1, &lines);
-    stream_.barrier();
-    stream_.section("energy product");
-    Product p;
-    p.a = &lines;
-    p.b = &h.lines;
-    p.c = work_column(0);
-    p.c_stride = size_;
-    p.m = padded_rows_;
-    p.n = size_;
-    p.k = size_;
-    p.high_only = true;
-    engine_.multiply(stream_, p);
-    stream_.barrier();
-    stream_.finish();
-  }
-  const std::vector<float> sums = read_sums(true);
+  multiply_by(h, 1, split_scale(static_cast<double>(absmax_), 1e6F), true, "energy product");
+  const std::vector<float> sums = read_sums();
   std::vector<float> loss(at(rows_));
   download(engine_, stream_, loss_, 0, std::as_writable_bytes(std::span(loss)));
   std::vector<double> errors(at(rows_));
@@ -267,7 +246,7 @@ void StackSweep::debias_rows(std::span<const float> sums, std::vector<double>& e
   Upload upload(engine_, stream_, pool_);
   upload.bytes(params_, std::as_bytes(std::span(words)));
   stream_.finish();
-  read_params();
+  set_host_params(words);
 }
 
 void StackSweep::pack(Weights weights, std::span<gptq::SweepResult> results) {

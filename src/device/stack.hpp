@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "cortiq/codec/ladder.hpp"
@@ -41,13 +42,17 @@ class StackSweep {
   void gather(std::uint32_t what, const Operand* lines);
   void make_table();
   void pass();
-  void make_gradient(const DampedHessian& h, float scale);
+  void update_work(const Operand& operand, const Operand& matrix, std::int64_t first,
+                   std::int64_t columns, std::int64_t from, double alpha);
+  void multiply_by(const DampedHessian& h, std::uint32_t what, float scale, bool high_only,
+                   std::string_view section);
   void polish_block(const DampedHessian& h, const Operand& changes, std::int64_t first,
                     std::int64_t columns);
   [[nodiscard]] std::uint64_t work_column(std::int64_t column) const;
   void check_status(std::string_view what);
   void read_params();
-  std::vector<float> read_sums(bool with_product);
+  void set_host_params(std::span<const std::uint32_t> words);
+  std::vector<float> read_sums();
   void debias_rows(std::span<const float> sums, std::vector<double>& errors);
 
   const Engine& engine_;

@@ -65,19 +65,7 @@ void StackSweep::pass() {
     if (next >= n_) break;
     stream_.barrier();
     stream_.section("trailing product");
-    Product p;
-    p.a = &errors_;
-    p.b = &factor_.u;
-    p.b_row = next;
-    p.b_chunk = first / layout::kChunk;
-    p.c = work_column(next);
-    p.c_stride = size_;
-    p.m = padded_rows_;
-    p.n = size_ - next;
-    p.k = columns;
-    p.flags = layout::kGemmAdd;
-    p.alpha = -1;
-    engine_.multiply(stream_, p);
+    update_work(errors_, factor_.u, first, columns, next, -1);
     stream_.barrier();
   }
   stream_.barrier();
@@ -86,7 +74,7 @@ void StackSweep::pass() {
 void StackSweep::polish(const DampedHessian& h) {
   if (options_.polish <= 0 || fixed_) return;
   const float scale = split_scale(kChangeHeadroom * static_cast<double>(absmax_), kChangeScaleLimit);
-  make_gradient(h, scale);
+  multiply_by(h, 2, scale, false, "polish gradient");  // (Q - W) H_d / base
   const Operand changes = engine_.make_operand(padded_rows_, kBlockColumns, scale);
   for (int pass = 0; pass < options_.polish; ++pass) {
     for (std::int64_t first = 0; first < n_; first += kBlockColumns) {
@@ -96,18 +84,7 @@ void StackSweep::polish(const DampedHessian& h) {
       const std::int64_t from = pass + 1 == options_.polish ? first + columns : 0;
       if (from >= n_) break;
       stream_.section("polish product");
-      Product p;
-      p.a = &changes;
-      p.b = &h.lines;
-      p.b_row = from;
-      p.b_chunk = first / layout::kChunk;
-      p.c = work_column(from);
-      p.c_stride = size_;
-      p.m = padded_rows_;
-      p.n = size_ - from;
-      p.k = columns;
-      p.flags = layout::kGemmAdd;
-      engine_.multiply(stream_, p);
+      update_work(changes, h.lines, first, columns, from, 1);
       stream_.barrier();
     }
   }
@@ -115,20 +92,40 @@ void StackSweep::polish(const DampedHessian& h) {
   stream_.finish();
 }
 
-/// work = (Q - W) H_d / base.
-void StackSweep::make_gradient(const DampedHessian& h, float scale) {
-  const Operand difference = engine_.make_operand(padded_rows_, size_, scale);
-  gather(2, &difference);
-  stream_.barrier();
-  stream_.section("polish gradient");
+/// work[:, from..] += alpha * operand * matrix[first.., from..], for the rows [first, first + columns) of the matrix.
+void StackSweep::update_work(const Operand& operand, const Operand& matrix, std::int64_t first,
+                             std::int64_t columns, std::int64_t from, double alpha) {
   Product p;
-  p.a = &difference;
+  p.a = &operand;
+  p.b = &matrix;
+  p.b_row = from;
+  p.b_chunk = first / layout::kChunk;
+  p.c = work_column(from);
+  p.c_stride = size_;
+  p.m = padded_rows_;
+  p.n = size_ - from;
+  p.k = columns;
+  p.flags = layout::kGemmAdd;
+  p.alpha = alpha;
+  engine_.multiply(stream_, p);
+}
+
+/// work = A H_d / base for what gather() makes of the rows.
+void StackSweep::multiply_by(const DampedHessian& h, std::uint32_t what, float scale, bool high_only,
+                             std::string_view section) {
+  const Operand lines = engine_.make_operand(padded_rows_, size_, scale);
+  gather(what, &lines);
+  stream_.barrier();
+  stream_.section(section);
+  Product p;
+  p.a = &lines;
   p.b = &h.lines;
   p.c = work_column(0);
   p.c_stride = size_;
   p.m = padded_rows_;
   p.n = size_;
   p.k = size_;
+  p.high_only = high_only;
   engine_.multiply(stream_, p);
   stream_.barrier();
   stream_.finish();  // before the operand's memory is given back

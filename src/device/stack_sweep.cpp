@@ -1,6 +1,5 @@
 // stack_sweep.cpp: cuts a stack of tensors into chunks of rows and sweeps one after the other.
 #include <algorithm>
-#include <cmath>
 
 #include "stack.hpp"
 
@@ -26,16 +25,7 @@ std::int64_t rows_that_fit(const Engine& engine, const DeviceFactor& factor) {
 /// Largest magnitude of all weights: the scale of the split must not depend on how rows are cut.
 float largest_weight(StackSweep::Weights weights, Pool& pool) {
   float largest = 0;
-  for (const auto& w : weights) {
-    std::vector<float> rows(static_cast<std::size_t>(w.rows()), 0.0F);
-    pool.for_ranges(w.rows(), 16, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        float& most = rows[static_cast<std::size_t>(r)];
-        for (std::int64_t c = 0; c < w.cols(); ++c) most = std::max(most, std::fabs(w(r, c)));
-      }
-    });
-    for (const float value : rows) largest = std::max(largest, value);
-  }
+  for (const auto& w : weights) largest = std::max(largest, largest_magnitude(w, pool));
   return largest;
 }
 
