@@ -19,4 +19,8 @@ struct Batch {
 /// to the batch around them.
 [[nodiscard]] std::vector<Batch> make_batches(const Windows& windows, std::int64_t batch_tokens);
 
+/// Tokens of the longest window, and of the largest batch; 0 where there is none.
+[[nodiscard]] std::int64_t longest(const Windows& windows);
+[[nodiscard]] std::int64_t most_tokens(const std::vector<Batch>& batches);
+
 }  // namespace cortiq::model

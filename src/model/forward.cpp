@@ -21,18 +21,6 @@ constexpr std::int64_t kLogitBytes = std::int64_t{64} << 20;
 /// Rows that are embedded at a time.
 constexpr std::int64_t kEmbedRows = 8192;
 
-std::int64_t longest(const Windows& windows) {
-  std::int64_t most = 0;
-  for (std::int64_t i = 0; i < windows.count(); ++i) most = std::max(most, windows.length(i));
-  return most;
-}
-
-std::int64_t most_tokens(const std::vector<Batch>& batches) {
-  std::int64_t most = 0;
-  for (const Batch& batch : batches) most = std::max(most, batch.tokens);
-  return most;
-}
-
 void check_ids(const Windows& windows, std::int64_t vocab, const std::string& where) {
   std::int64_t outside = 0;
   TokenId example = 0;

@@ -7,21 +7,6 @@
 #include "cortiq/model/layer_runner.hpp"
 
 namespace cortiq::model {
-namespace {
-
-std::int64_t longest(const Windows& windows) {
-  std::int64_t most = 0;
-  for (std::int64_t i = 0; i < windows.count(); ++i) most = std::max(most, windows.length(i));
-  return most;
-}
-
-std::int64_t most_tokens(const std::vector<Batch>& batches) {
-  std::int64_t most = 0;
-  for (const Batch& batch : batches) most = std::max(most, batch.tokens);
-  return most;
-}
-
-}  // namespace
 
 struct LayerStream::State {
   State(const Stream& given, std::int64_t layer_index, Pool& pool)
