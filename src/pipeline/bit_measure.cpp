@@ -51,16 +51,13 @@ float largest_magnitude(const DecodedTensor& w) {
   return most;
 }
 
-gptq::SweepOptions sweep_options(const GptqOptions& options, gptq::Target target) {
-  gptq::SweepOptions sweep;
-  sweep.target = target;
-  sweep.order = options.order;
-  sweep.rung = options.rung;
-  sweep.ladder = options.ladder;
-  sweep.polish = options.polish;
-  sweep.rule = options.selection.rule;
-  sweep.debias = target == gptq::Target::kQ2tp ? options.q2tp_debias : options.q4tp_debias;
-  return sweep;
+/// The sweep of the run, with a codec to try.
+gptq::SweepOptions sweep_with(const GptqOptions& options, Codec codec) {
+  TensorChoice choice;
+  choice.codec = codec;
+  choice.rule = options.selection.rule;
+  return sweep_options(choice, {options.lambda, options.order, options.rung, options.ladder, options.polish,
+                                options.q2tp_debias, options.q4tp_debias, nullptr});
 }
 
 class Measurement {
@@ -83,11 +80,10 @@ class Measurement {
       source_.release(index);
       TensorOptions tensor{info.name, static_cast<std::uint64_t>(w.rows * w.cols), {}};
       double energy = 0;
-      for (const gptq::Target target : {gptq::Target::kQ2tp, gptq::Target::kQ4tp}) {
-        const gptq::SweepJob job{info.name, w.view(), sweep_options(options_, target)};
+      for (const Codec codec : {Codec::kQ2tp, Codec::kQ4tp}) {
+        const gptq::SweepJob job{info.name, w.view(), sweep_with(options_, codec)};
         const auto swept = backend_.backend().sweep_group(std::span(&job, 1), hessian.view(), *factor);
         energy = swept.front().output_energy;
-        const Codec codec = target == gptq::Target::kQ2tp ? Codec::kQ2tp : Codec::kQ4tp;
         tensor.options.push_back({codec, bytes_of(codec, info.shape), swept.front().output_error});
       }
       const float most = largest_magnitude(w);

@@ -93,20 +93,6 @@ std::optional<double> rounding_error(const TensorJob& job, gptq::Backend& backen
   return backend.error_of(view, hessian.view(), factor) / energy;
 }
 
-gptq::SweepOptions sweep_options(const TensorChoice& choice, const GroupSettings& settings) {
-  gptq::SweepOptions sweep;
-  sweep.target = *gptq_target(choice.codec);
-  sweep.order = settings.order;
-  sweep.rung = settings.rung;
-  sweep.ladder = settings.ladder;
-  sweep.polish = settings.polish;
-  sweep.rule = choice.rule;
-  sweep.one_bit = choice.one_bit;
-  sweep.one_bit.feedback = settings.lambda < gptq::kNoFeedbackLambda;
-  sweep.debias = sweep.target == gptq::Target::kQ2tp ? settings.q2tp_debias : settings.q4tp_debias;
-  return sweep;
-}
-
 }  // namespace
 
 std::vector<TensorReport> initial_reports(const cmf::Source& source, const Plan& plan) {
@@ -183,6 +169,20 @@ DecodedTensor candidate_weights(TensorJob& job, std::size_t index) {
   job.reports[index].sanitized =
       check_finite(tensor, job.source.tensors()[index].name, job.non_finite, job.context.pool);
   return tensor;
+}
+
+gptq::SweepOptions sweep_options(const TensorChoice& choice, const GroupSettings& settings) {
+  gptq::SweepOptions sweep;
+  sweep.target = *gptq_target(choice.codec);
+  sweep.order = settings.order;
+  sweep.rung = settings.rung;
+  sweep.ladder = settings.ladder;
+  sweep.polish = settings.polish;
+  sweep.rule = choice.rule;
+  sweep.one_bit = choice.one_bit;
+  sweep.one_bit.feedback = settings.lambda < gptq::kNoFeedbackLambda;
+  sweep.debias = sweep.target == gptq::Target::kQ2tp ? settings.q2tp_debias : settings.q4tp_debias;
+  return sweep;
 }
 
 void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& settings,

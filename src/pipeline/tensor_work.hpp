@@ -53,6 +53,9 @@ struct GroupSettings {
   /// What the tensors are quantized towards, one per tensor of the group; null: their own weights.
   const std::vector<DecodedTensor>* targets = nullptr;
 };
+
+/// How a tensor with this choice is swept.
+[[nodiscard]] gptq::SweepOptions sweep_options(const TensorChoice& choice, const GroupSettings& settings);
 void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& settings,
                  const GroupPlan& group, const calib::Hessian& hessian);
 
