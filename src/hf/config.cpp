@@ -167,8 +167,9 @@ bool sigmoid_router(const Fields& text) {
 }
 
 void put_experts(Json& arch, const Fields& text, const Family& family) {
-  auto experts = text.integer({"num_experts", "n_routed_experts"});
-  if (!experts && family.mixtral()) experts = text.integer({"num_local_experts"});
+  // Folders written by transformers 5 say num_local_experts for every family.
+  const auto experts =
+      text.integer({"num_experts", "n_routed_experts", "num_local_experts"});
   if (!experts || *experts == 0) return;
   Json moe = Json::object();
   moe["num_experts"] = *experts;

@@ -267,6 +267,10 @@ TEST(Config, maps_experts_of_mixtral_and_qwen) {
   EXPECT_EQ(arch(config)["moe"].dump(),
             R"({"num_experts":6,"top_k":4,"moe_intermediate_size":5,"norm_topk_prob":false,)"
             R"("shared_expert_intermediate_size":7,"router_sigmoid":false})");
+  const Json written_before = arch(config);
+  config["num_local_experts"] = config["num_experts"];
+  config.erase("num_experts");
+  EXPECT_EQ(arch(config), written_before) << "as transformers 5 writes it";
 }
 
 TEST(Config, maps_linear_attention) {
