@@ -36,7 +36,7 @@ std::uint64_t cache_bytes(const std::vector<model::InputGroup>& groups) {
 struct HessianCacheWriter::State {
   State(std::filesystem::path final_path, std::optional<std::uint64_t> expected,
         AtomicFile::Naming naming)
-      : path(std::move(final_path)), file(path, naming), expected_entries(expected) {
+      : path(std::move(final_path)), file(path, naming, layout::kMagic), expected_entries(expected) {
     buffer.reserve(kBufferBytes);
   }
   void begin() {
@@ -117,6 +117,7 @@ CacheFileFacts HessianCacheWriter::State::commit_file() {
   facts.bytes = file.appended_bytes();
   std::error_code ignored;
   std::filesystem::remove(sidecar_path(path), ignored);
+  file.resize(facts.bytes);  // an unfinished file that lay about may have grown
   file.commit();
   return facts;
 }
@@ -149,6 +150,7 @@ HessianCacheWriter::~HessianCacheWriter() = default;
 
 HessianCacheWriter HessianCacheWriter::resumable(std::filesystem::path path, std::uint64_t entries,
                                                  const std::optional<CachePrefix>& kept) {
+  check_partial(path);
   const std::filesystem::path partial = path.string() + ".partial";
   if (kept && file_identity(partial)) {
     auto state = std::make_unique<State>(path, entries, AtomicFile::Naming::kKept);
@@ -157,6 +159,10 @@ HessianCacheWriter HessianCacheWriter::resumable(std::filesystem::path path, std
   auto state = std::make_unique<State>(std::move(path), entries, AtomicFile::Naming::kPartial);
   state->begin();
   return HessianCacheWriter(std::move(state));
+}
+
+void HessianCacheWriter::check_partial(const std::filesystem::path& path) {
+  AtomicFile::check_partial(path, layout::kMagic);  // as a finished one begins
 }
 
 std::uint64_t HessianCacheWriter::entries() const { return state_->entries; }

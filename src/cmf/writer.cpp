@@ -12,6 +12,10 @@
 namespace cortiq::cmf {
 namespace {
 
+/// How an unfinished file begins; finish() puts the envelope over it.
+constexpr std::string_view kPartialMark = "unfinished file of cortiq-quant\n";
+static_assert(kPartialMark.size() < kEnvelopeBytes);
+
 /// A header that a reader would refuse must be found before the work, not after it.
 std::string checked_dump(const Header& header, std::string_view where) {
   check_header(header.json(), where);
@@ -45,9 +49,13 @@ struct Writer::State {
         section_hashes(hash_sections(given)),
         hashes(tensors.size(), 0),
         written(tensors.size(), 0),
-        file(std::move(path), naming) {}
+        file(std::move(path), naming, kPartialMark) {}
 
   [[nodiscard]] std::string where() const { return file.final_path().string(); }
+  /// Zeros at [begin, end).
+  void clear(std::uint64_t begin, std::uint64_t end);
+  /// What no hash covers, in a file that lay about: as a new writer leaves it.
+  void clear_all_but_payloads();
 
   std::vector<PlannedTensor> tensors;
   WriterSections sections;
@@ -57,6 +65,24 @@ struct Writer::State {
   std::vector<char> written;  ///< not vector<bool>: entries are written from several threads
   AtomicFile file;
 };
+
+void Writer::State::clear(std::uint64_t begin, std::uint64_t end) {
+  static constexpr std::array<std::byte, 4096> kZeros{};
+  for (std::uint64_t size = 0; begin < end; begin += size) {
+    size = std::min<std::uint64_t>(kZeros.size(), end - begin);
+    file.write_at(begin, ByteSpan(kZeros).first(static_cast<std::size_t>(size)));
+  }
+}
+
+void Writer::State::clear_all_but_payloads() {
+  std::uint64_t cursor = kEnvelopeBytes;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::uint64_t begin = placement.data_offset + placement.payload_offsets[i];
+    clear(cursor, begin);
+    cursor = begin + tensors[i].nbytes;
+  }
+  clear(cursor, placement.end);  // finish() writes the sections
+}
 
 Writer::Writer(std::filesystem::path path, const Header& header, std::vector<PlannedTensor> tensors,
                const WriterSections& sections, std::uint64_t header_slack_bytes) {
@@ -74,6 +100,10 @@ Writer::Writer(std::filesystem::path path, const Header& header, std::vector<Pla
   // way.
   const std::array<std::byte, 1> zero{};
   s.file.write_at(s.placement.end - 1, zero);
+}
+
+void Writer::check_partial(const std::filesystem::path& path) {
+  AtomicFile::check_partial(path, kPartialMark);
 }
 
 Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -96,6 +126,8 @@ std::unique_ptr<Writer> Writer::reopen(std::filesystem::path path, const Header&
     if (state->file.size() < state->placement.end)
       state->file.write_at(state->placement.end - 1, zero);
   }
+  state->file.resize(state->placement.end);
+  state->clear_all_but_payloads();
   return std::unique_ptr<Writer>(new Writer(std::move(state)));
 }
 

@@ -188,7 +188,10 @@ std::vector<fs::path> GptqRun::check_cache_paths(const std::vector<fs::path>& in
   for (const fs::path& file : files) {
     check_no_input(file, inputs);
     // A cache that is there is only read.
-    if (!file_identity(file)) check_output_path(file, inputs);
+    if (!file_identity(file)) {
+      check_output_path(file, inputs);
+      calib::HessianCacheWriter::check_partial(file);
+    }
     all.insert(all.end(), {file, calib::sidecar_path(file)});
   }
   return all;

@@ -40,6 +40,7 @@ bool may_be_resumed(ErrorKind kind) {
 }  // namespace
 
 void GptqRun::find_leftover() {
+  check_no_foreign_leftover(output_);
   left_ = read_leftover(output_);
   if (left_ && left_->tensors.empty()) left_.reset();
   if (!left_) {

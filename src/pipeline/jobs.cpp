@@ -93,6 +93,7 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   const fs::path output =
       options.output.empty() ? derived_output(options.input, codec) : options.output;
   check_output_path(output, source->files());
+  cmf::Writer::check_partial(output);
   if (!options.recipe.empty()) {
     check_output_path(options.recipe, source->files());
     if (fs::weakly_canonical(options.recipe) == fs::weakly_canonical(output))

@@ -35,6 +35,15 @@ Json parse_line(std::string_view line) {
   return Json::parse(body, nullptr, false);
 }
 
+/// Whether a file begins as journals do; a kill may have left less than that.
+bool begins_as_journal(std::string_view text) {
+  constexpr std::string_view kStart = " {\"journal\":";
+  const std::string_view digits = text.substr(0, kHashDigits);
+  if (digits.find_first_not_of("0123456789abcdef") != std::string_view::npos) return false;
+  const std::string_view rest = text.substr(digits.size());
+  return rest.starts_with(kStart) || kStart.starts_with(rest);
+}
+
 void take_event(const Json& event, Leftover& left) {
   if (event.contains("tensor")) {
     left.tensors[event["tensor"].get<std::size_t>()] = {event["hash"].get<std::uint64_t>(),
@@ -79,6 +88,19 @@ std::optional<Leftover> read_leftover(const fs::path& output) {
   }
   left.bytes = begin;
   return begin > 0 ? std::optional(std::move(left)) : std::nullopt;
+}
+
+void check_no_foreign_leftover(const fs::path& output) {
+  const fs::path path = journal_path(output);
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored) && !begins_as_journal(read_text_file(path))) {
+    fail(ErrorKind::kRefused,
+         "{}: exists and is no journal of an unfinished run, but this run would write one under "
+         "this name; move or remove it, or choose another output",
+         path.string());
+  }
+  // What a journal vouches for is ours however it begins.
+  if (!read_leftover(output)) cmf::Writer::check_partial(output);
 }
 
 std::vector<std::string> fingerprint_differences(const Json& here, const Json& there) {

@@ -43,6 +43,10 @@ struct Leftover {
 /// nullopt if OUT.partial or its journal is missing, or the journal has not even its first line.
 [[nodiscard]] std::optional<Leftover> read_leftover(const std::filesystem::path& output);
 
+/// Error{kRefused} if OUT.partial or its journal is there and no run of this program left it: both
+/// would be overwritten.
+void check_no_foreign_leftover(const std::filesystem::path& output);
+
 /// "lambda: 0.02 here, 0.01 in the interrupted run" for every key that differs.
 [[nodiscard]] std::vector<std::string> fingerprint_differences(const cmf::Json& here,
                                                                const cmf::Json& there);

@@ -42,6 +42,20 @@ void sync_folder(const fs::path& folder) {
   ::close(descriptor);
 }
 
+/// Refuses a file with content that does not begin with `mark`: emptying it would destroy what is
+/// not ours.
+void check_mark(int descriptor, const fs::path& path, std::string_view mark) {
+  std::string start(mark.size() + 1, '\0');
+  const ssize_t got = ::pread(descriptor, start.data(), start.size(), 0);
+  if (got < 0) fail_io(path, "cannot read", errno);
+  start.resize(static_cast<std::size_t>(got));
+  if (start.empty() || (!mark.empty() && start.starts_with(mark))) return;
+  fail(ErrorKind::kRefused,
+       "{}: exists and was not left behind by an unfinished run, but the output is written under "
+       "this name first; move or remove it, or choose another output",
+       path.string());
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
@@ -117,7 +131,23 @@ std::optional<std::uint64_t> free_space_bytes(const fs::path& path) {
   return static_cast<std::uint64_t>(status.f_bavail) * static_cast<std::uint64_t>(status.f_frsize);
 }
 
-AtomicFile::AtomicFile(fs::path final_path, Naming naming) : final_path_(std::move(final_path)) {
+void AtomicFile::check_partial(const fs::path& final_path, std::string_view mark) {
+  const fs::path path = final_path.string() + ".partial";
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return;
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_io(path, "cannot open for reading", errno);
+  try {
+    check_mark(descriptor, path, mark);
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+  ::close(descriptor);
+}
+
+AtomicFile::AtomicFile(fs::path final_path, Naming naming, std::string_view mark)
+    : final_path_(std::move(final_path)) {
   std::error_code ignored;
   if (fs::is_directory(final_path_, ignored)) {
     fail(ErrorKind::kIo, "{}: is a folder; give the path of a file", final_path_.string());
@@ -141,11 +171,7 @@ AtomicFile::AtomicFile(fs::path final_path, Naming naming) : final_path_(std::mo
            "{}: another process is writing this file; wait for it or choose another output",
            temporary_path_.string());
     }
-    if (naming == Naming::kPartial && ::ftruncate(descriptor_, 0) != 0) {
-      const int code = errno;
-      ::close(descriptor_);
-      fail_io(temporary_path_, "cannot empty", code);
-    }
+    if (naming == Naming::kPartial) start_partial(mark);
   } else {
     std::string name = final_path_.string() + ".XXXXXX.tmp";
     descriptor_ = ::mkostemps(name.data(), 4, O_CLOEXEC);
@@ -154,6 +180,17 @@ AtomicFile::AtomicFile(fs::path final_path, Naming naming) : final_path_(std::mo
     ::umask(mask);
     ::fchmod(descriptor_, 0666 & ~mask);
     temporary_path_ = name;
+  }
+}
+
+void AtomicFile::start_partial(std::string_view mark) {
+  try {
+    check_mark(descriptor_, temporary_path_, mark);
+    resize(0);
+    write_at(0, std::as_bytes(std::span(mark)));
+  } catch (...) {
+    ::close(descriptor_);  // no destructor runs
+    throw;
   }
 }
 
@@ -170,6 +207,11 @@ void AtomicFile::reserve(std::uint64_t bytes) {
          "{}: cannot reserve {} bytes: {}; free some space or choose another folder",
          final_path_.string(), bytes, system_reason(code));
   }
+}
+
+void AtomicFile::resize(std::uint64_t bytes) {
+  if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0)
+    fail_io(temporary_path_, fmt::format("cannot be set to {} bytes", bytes), errno);
 }
 
 void AtomicFile::write_at(std::uint64_t offset, ByteSpan bytes) {

@@ -54,10 +54,12 @@ class HessianCacheWriter {
  public:
   /// Writes PATH.partial (one writer at a time), which keep_partial() leaves in place for another
   /// run. With `kept` and a PATH.partial that begins with just these bytes, what follows them is
-  /// overwritten; else the file starts empty. Throws Error{kIo}.
+  /// overwritten; else the file starts empty. Throws Error{kIo}, and as check_partial().
   [[nodiscard]] static HessianCacheWriter resumable(std::filesystem::path path,
                                                     std::uint64_t entries,
                                                     const std::optional<CachePrefix>& kept);
+  /// Error{kRefused} if PATH.partial is there and is no unfinished cache.
+  static void check_partial(const std::filesystem::path& path);
   /// Creates a unique temporary beside `path`. Throws Error{kIo}.
   /// @param entries  how many will be added, if known: then the file's sha256 is computed while
   /// writing and not from a

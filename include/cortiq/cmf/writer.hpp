@@ -34,13 +34,15 @@ class Writer {
   Writer(std::filesystem::path path, const Header& header, std::vector<PlannedTensor> tensors,
          const WriterSections& sections, std::uint64_t header_slack_bytes = 65536);
   /// Continues the OUT.partial of an interrupted writer that was made with the same arguments; it must exist. No tensor
-  /// counts as written before adopt_tensor().
+  /// counts as written before adopt_tensor(); all bytes but the payloads are made anew.
   [[nodiscard]] static std::unique_ptr<Writer> reopen(std::filesystem::path path, const Header& header,
                                                       std::vector<PlannedTensor> tensors, const WriterSections& sections);
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
+  /// Error{kRefused} if OUT.partial is there and no Writer left it: the constructor will not empty it.
+  static void check_partial(const std::filesystem::path& path);
   /// Size of the finished file (with the header of the constructor).
   [[nodiscard]] std::uint64_t planned_bytes() const noexcept;
   [[nodiscard]] const std::vector<PlannedTensor>& tensors() const noexcept;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cortiq/support/bytes.hpp"
@@ -55,11 +56,14 @@ struct FileIdentity {
 class AtomicFile {
  public:
   enum class Naming {
-    kPartial,  ///< FINAL.partial: one writer at a time (locked), may be kept for resume
+    kPartial,  ///< FINAL.partial: one writer at a time (locked), may be kept for resume; begins with
+               ///< a mark until its own beginning is written
     kKept,     ///< the same, which must exist, with its content
     kUnique,   ///< FINAL.<random>.tmp: for caches that several processes may write
   };
-  AtomicFile(std::filesystem::path final_path, Naming naming);
+  /// @param mark  with kPartial; how the unfinished files of this kind begin. Error{kRefused} if a
+  /// FINAL.partial is there that begins otherwise: somebody else's.
+  AtomicFile(std::filesystem::path final_path, Naming naming, std::string_view mark = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -71,6 +75,10 @@ class AtomicFile {
   /// Reserves `bytes` on disk, so that a full disk shows before the work. No-op where the system
   /// cannot.
   void reserve(std::uint64_t bytes);
+  /// Error{kRefused} if FINAL.partial exists, is not empty and does not begin with `mark`.
+  static void check_partial(const std::filesystem::path& final_path, std::string_view mark);
+  /// Cuts the file to `bytes`, or lengthens it with zeros.
+  void resize(std::uint64_t bytes);
   /// Writes all of `bytes` at `offset`. Safe from several threads for disjoint ranges.
   void write_at(std::uint64_t offset, ByteSpan bytes);
   /// Appends behind the last append.
@@ -88,6 +96,9 @@ class AtomicFile {
   void commit();
 
  private:
+  /// Empties the open file, which must be ours, and puts the mark there.
+  void start_partial(std::string_view mark);
+
   std::filesystem::path final_path_;
   std::filesystem::path temporary_path_;
   std::uint64_t append_offset_ = 0;

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <random>
 
@@ -214,6 +215,77 @@ TEST(Resume, damaged_payloads_and_a_torn_journal_are_done_again) {
   fs::resize_file(journal(output), fs::file_size(journal(output)) - 7);
   expect_exit(0, with(command, {"--resume"}));
   EXPECT_TRUE(same_bytes(folder / "whole.cmf", output));
+}
+
+TEST(Resume, nothing_but_payloads_is_taken_over_from_the_partial_file) {
+  const fs::path folder = scratch_dir("resume-gaps");
+  expect_exit(0, slow_gptq(folder / "whole.cmf", {}));
+  const std::string whole = read_file(folder / "whole.cmf");
+  const fs::path output = folder / "a.cmf";
+  const Words command = slow_gptq(output, {});
+  interrupted(command, output);
+  std::string bytes = read_file(partial(output));
+  // Where the payloads lie in the finished file, by its directory.
+  const auto u64 = [&](std::size_t at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, whole.data() + at, sizeof value);
+    return static_cast<std::size_t>(value);
+  };
+  std::vector<char> payload(whole.size(), 0);
+  for (std::size_t i = 0; i < u64(u64(0x20)); ++i) {
+    const std::size_t record = u64(0x20) + 16 + 56 * i;
+    const std::size_t begin = u64(0x30) + u64(record + 32);
+    std::fill_n(payload.begin() + static_cast<std::ptrdiff_t>(begin), u64(record + 40), char{1});
+  }
+  std::size_t damaged = 0;
+  for (std::size_t i = 0; i < bytes.size() && i < payload.size(); ++i) {
+    if (payload[i] != 0) continue;
+    bytes[i] = static_cast<char>(bytes[i] ^ (1 << i % 8));
+    ++damaged;
+  }
+  EXPECT_GT(damaged, 65536U);
+  std::ofstream(partial(output), std::ios::binary) << bytes << "and more";
+  const ProgramResult result = expect_exit(0, with(command, {"--resume"}));
+  EXPECT_TRUE(same_bytes(folder / "whole.cmf", output)) << result.err;
+}
+
+TEST(Resume, files_of_somebody_else_under_the_names_of_a_run_are_refused_and_left_alone) {
+  const fs::path folder = scratch_dir("resume-foreign");
+  const fs::path output = folder / "a.cmf";
+  const fs::path cache = folder / "h";
+  const std::string notes = "notes of somebody\n";
+  const std::vector<std::pair<fs::path, Words>> cases{
+      {partial(output), slow_gptq(output, {})},
+      {partial(output), slow_gptq(output, {"--resume"})},
+      {partial(output), slow_gptq(output, {"--dry-run"})},
+      {journal(output), slow_gptq(output, {})},
+      {journal(output), slow_gptq(output, {"--resume"})},
+      {partial(cache), slow_gptq(output, {"--hessians", cache.string()})},
+      {partial(cache),
+       {"hessians", "capture", tiny_model(), cache.string(), "--tokens", "512", "--quiet"}},
+      {partial(output), {"convert", tiny_model(), output.string(), "--quiet"}},
+      {partial(output),
+       {"quantize", tiny_model(), "--codec", "q8", "--output", output.string(), "--dry-run"}}};
+  for (const auto& [file, command] : cases) {
+    std::ofstream(file, std::ios::binary) << notes;
+    const ProgramResult result = expect_exit(3, command);
+    EXPECT_NE(result.err.find(file.filename().string() + ": exists"), std::string::npos)
+        << result.err;
+    EXPECT_NE(result.err.find("move or remove it"), std::string::npos) << result.err;
+    EXPECT_EQ(read_file(file), notes);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
+    fs::remove(file);
+  }
+}
+
+TEST(Resume, a_partial_file_that_a_killed_command_left_without_a_journal_is_overwritten) {
+  const fs::path folder = scratch_dir("resume-own");
+  const fs::path output = folder / "a.cmf";
+  const Words command = slow_gptq(output, {});
+  interrupted(command, output);
+  fs::remove(journal(output));
+  expect_exit(0, command);
+  EXPECT_FALSE(fs::exists(partial(output)));
 }
 
 TEST(Resume, without_an_interrupted_run_the_option_starts_anew) {

@@ -275,6 +275,57 @@ TEST_F(WriterTest, AReopenedFileHasTheBytesOfOneWrittenAtOnce) {
   EXPECT_EQ(whole_file(path_), whole);
 }
 
+TEST_F(WriterTest, AReopenedFileTakesOverNothingButPayloads) {
+  const Model model = small_model();
+  const std::string vocab = R"({"model":{}})";
+  const WriterSections sections{{}, bytes_of(vocab), {}};
+  const Header header(test::minimal_header());
+  write(model, header, sections);
+  const std::string whole = whole_file(path_);
+  fs::remove(path_);
+  std::vector<std::uint64_t> hashes;
+  {
+    Writer writer(path_, header, model.planned, sections);
+    for (std::size_t i = 0; i < model.payloads.size(); ++i) {
+      writer.write_tensor(i, bytes_of(model.payloads[i]));
+      hashes.push_back(writer.payload_hash(i));
+    }
+    writer.keep_partial();
+  }
+  // Every byte outside of the payloads is damaged, and the file has grown.
+  std::string damaged(whole.size() + 5000, '\xa5');
+  for (const std::string& payload : model.payloads) {
+    if (!payload.empty()) damaged.replace(whole.find(payload), payload.size(), payload);
+  }
+  std::ofstream(partial_, std::ios::binary) << damaged;
+  const auto writer = Writer::reopen(path_, header, model.planned, sections);
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    ASSERT_TRUE(writer->holds_tensor(i, hashes[i]));
+    writer->adopt_tensor(i, hashes[i]);
+  }
+  writer->finish(header);
+  EXPECT_EQ(whole_file(path_), whole);
+}
+
+TEST_F(WriterTest, RefusesToEmptyThePartialFileOfSomebodyElse) {
+  const Model model = small_model();
+  const Header header(test::minimal_header());
+  write(model, header);
+  for (const std::string& text : {std::string("my notes"), whole_file(path_)}) {
+    std::ofstream(partial_, std::ios::binary) << text;
+    EXPECT_THROW(Writer::check_partial(path_), Error);
+    EXPECT_THROW(Writer(path_, header, model.planned, {}), Error);
+    EXPECT_EQ(whole_file(partial_), text);
+  }
+  fs::remove(partial_);
+  {
+    Writer writer(path_, header, model.planned, {});
+    writer.keep_partial();
+  }
+  Writer::check_partial(path_);
+  write(model, header);
+}
+
 TEST_F(WriterTest, ReopeningNeedsThePartialFileAndCompletesItsSize) {
   const Model model = small_model();
   const Header header(test::minimal_header());

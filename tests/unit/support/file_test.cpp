@@ -159,15 +159,33 @@ TEST_F(AtomicFileTest, RollbackRemovesTheTemporaryFile) {
 
 TEST_F(AtomicFileTest, KeptPartialFileStaysAndIsEmptiedByTheNextWriter) {
   {
-    AtomicFile file(folder_ / "out", AtomicFile::Naming::kPartial);
+    AtomicFile file(folder_ / "out", AtomicFile::Naming::kPartial, "half");
+    EXPECT_EQ(contents(folder_ / "out.partial"), "half");
     file.append(bytes_of("half of it"));
     file.keep_partial();
   }
   EXPECT_EQ(contents(folder_ / "out.partial"), "half of it");
-  AtomicFile file(folder_ / "out", AtomicFile::Naming::kPartial);
-  file.append(bytes_of("x"));
+  AtomicFile file(folder_ / "out", AtomicFile::Naming::kPartial, "half");
+  file.append(bytes_of("another"));
   file.commit();
-  EXPECT_EQ(contents(folder_ / "out"), "x");
+  EXPECT_EQ(contents(folder_ / "out"), "another");
+}
+
+TEST_F(AtomicFileTest, PartialFileOfSomebodyElseIsRefusedAndLeftAlone) {
+  for (const std::string text : {"somebody's notes", "hal", "x", "Half of it"}) {
+    std::ofstream(folder_ / "out.partial", std::ios::binary) << text;
+    const Error error = error_of(
+        [&] { AtomicFile file(folder_ / "out", AtomicFile::Naming::kPartial, "half"); });
+    EXPECT_EQ(error.kind(), ErrorKind::kRefused);
+    EXPECT_NE(std::string(error.what()).find("out.partial"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("move or remove it"), std::string::npos);
+    EXPECT_EQ(error_of([&] { AtomicFile::check_partial(folder_ / "out", "half"); }).kind(),
+              ErrorKind::kRefused);
+    EXPECT_EQ(contents(folder_ / "out.partial"), text);
+  }
+  std::ofstream(folder_ / "out.partial", std::ios::trunc).close();
+  AtomicFile::check_partial(folder_ / "out", "half");  // an empty file holds nothing to lose
+  const AtomicFile file(folder_ / "out", AtomicFile::Naming::kPartial, "half");
 }
 
 TEST_F(AtomicFileTest, KeptPartialFileIsContinuedByAWriterThatAsksForIt) {
