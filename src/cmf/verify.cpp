@@ -6,6 +6,7 @@
 #include "cortiq/cmf/hash64.hpp"
 #include "hash64_blocks.hpp"
 #include "reader_state.hpp"
+#include "verify_layout.hpp"
 
 namespace cortiq::cmf {
 namespace {
@@ -112,6 +113,15 @@ void check_features(const Reader::State& state, std::size_t s, VerifyReport* rep
       shard.file.path().string(), stored, derived, feature_names(stored ^ derived)));
 }
 
+std::vector<Range> payloads_of(const Reader::State& state, std::size_t s) {
+  std::vector<Range> payloads;
+  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+    const Location& at = state.locations[i];
+    if (at.shard == s) payloads.push_back({at.offset, state.tensors[i].nbytes});
+  }
+  return payloads;
+}
+
 }  // namespace
 
 VerifyReport verify(const Reader& reader, Pool& pool) {
@@ -122,6 +132,7 @@ VerifyReport verify(const Reader& reader, Pool& pool) {
   for (std::size_t s = 0; s < state.shards.size(); ++s) {
     verify_sections(state.shards[s], &report);
     check_features(state, s, &report);
+    verify_layout(state.shards[s], payloads_of(state, s), &report);
   }
   const std::vector<std::uint64_t> hashes = hash_tensors(state, pool);
   for (std::size_t i = 0; i < state.tensors.size(); ++i) {
