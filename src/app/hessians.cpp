@@ -21,6 +21,7 @@ struct CaptureArguments {
   CalibrationArguments calibration;
   std::string codec = "q4tp";
   std::string part = "1/1";
+  std::int64_t chunk_layers = 0;
 };
 
 int execute_capture(const CaptureArguments& arguments, const CommonOptions& common) {
@@ -28,12 +29,13 @@ int execute_capture(const CaptureArguments& arguments, const CommonOptions& comm
   options.calibration = parse_calibration(arguments.calibration);
   options.q2tp = arguments.codec == "q2tp";
   options.part = calib::parse_part(arguments.part);
+  options.chunk_layers = arguments.chunk_layers;
   Session session(common);
   const pipeline::CaptureResult result =
       pipeline::run_capture(arguments.model, arguments.output, options, session.context());
   session.context().log.info("{} Hessians from {} tokens in {} windows", result.entries,
                              result.tokens, result.windows);
-  print(fmt::format("✓ wrote {}\n", arguments.output.string()));
+  for (const auto& file : result.files) print(fmt::format("✓ wrote {}\n", file.string()));
   return 0;
 }
 
@@ -50,7 +52,7 @@ int execute_merge(const MergeArguments& arguments, const CommonOptions& common) 
   const calib::MergeResult result =
       pipeline::run_merge(inputs, output, {arguments.force}, session.context());
   session.context().log.info(
-      "{} Hessians of {} caches{}", result.entries, inputs.size(),
+      "{} Hessians of {} cache files{}", result.entries, result.caches,
       result.identity ? fmt::format(", {} tokens", result.identity->tokens) : "");
   print(fmt::format("✓ wrote {}\n", output.string()));
   return 0;
@@ -135,6 +137,10 @@ int execute_inspect(const InspectArguments& arguments, const CommonOptions& comm
       text += fmt::format("  part {} of {}\n", fmt::join(identity->parts, ", "),
                           identity->part_count);
     }
+    if (!identity->layers.whole()) {
+      text += fmt::format("  layers {} of {}\n", fmt::join(identity->layers.numbers, ", "),
+                          identity->layers.count);
+    }
     for (const auto& source : identity->sources)
       text += fmt::format("  source {} sha256 {}\n", source.file, source.sha256);
     json["identity"] = {{"model_hash", identity->model_hash},
@@ -142,7 +148,9 @@ int execute_inspect(const InspectArguments& arguments, const CommonOptions& comm
                         {"window", identity->window},
                         {"bos", identity->bos},
                         {"parts", identity->parts},
-                        {"part_count", identity->part_count}};
+                        {"part_count", identity->part_count},
+                        {"layers", identity->layers.numbers},
+                        {"layer_count", identity->layers.count}};
   } else {
     text += "  no identity file beside it\n";
   }
@@ -173,6 +181,12 @@ void add_capture(CLI::App& command, const CommonOptions& common, Action& action)
       ->add_option("--part", arguments->part,
                    "Only part i of N of the windows; `hessians merge` adds the parts up")
       ->type_name("i/N");
+  capture
+      ->add_option("--calib-chunk-layers", arguments->chunk_layers,
+                   "One cache file for every K layers: OUTPUT.L0-3, OUTPUT.L4-7, ...; 0 = one file "
+                   "for all")
+      ->type_name("K")
+      ->check(CLI::NonNegativeNumber);
   capture->callback([arguments, &common, &action] {
     action = [arguments, &common] { return execute_capture(*arguments, common); };
   });
@@ -180,12 +194,17 @@ void add_capture(CLI::App& command, const CommonOptions& common, Action& action)
 
 void add_merge(CLI::App& command, const CommonOptions& common, Action& action) {
   CLI::App* merge = command.add_subcommand(
-      "merge", "Add caches of one model up: the parts of a run, or runs of different texts");
+      "merge",
+      "Add caches of one model up: the parts of a run, or runs of different texts; or unite the "
+      "chunks of a run by layers");
   const auto arguments = std::make_shared<MergeArguments>();
-  merge->add_option("CACHES", arguments->paths, "Caches to add, then the file to write")
+  merge
+      ->add_option("CACHES", arguments->paths,
+                   "Caches to add, then the file to write; a cache that is not there stands for "
+                   "its chunks CACHE.L0-3, CACHE.L4-7, ...")
       ->type_name("A B ... OUT")
       ->required()
-      ->expected(3, 1 << 20);
+      ->expected(2, 1 << 20);
   merge->add_flag("--force", arguments->force,
                   "Merge although identities are missing, differ or overlap; the result has none");
   merge->callback([arguments, &common, &action] {

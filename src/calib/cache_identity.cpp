@@ -33,19 +33,21 @@ std::string parts_text(const CacheIdentity& identity) {
   return fmt::format("{} of {}", fmt::join(identity.parts, ", "), identity.part_count);
 }
 
-/// Numbers 1..of in ascending order, not all of them.
-void read_parts(const Json& json, std::string_view where, CacheIdentity& identity) {
-  identity.part_count = json.at("of").get<std::int64_t>();
-  std::int64_t last = 0;
+/// Ascending numbers of `what`, from `first`, below `end`.
+std::vector<std::int64_t> read_numbers(const Json& json, std::string_view where,
+                                       std::string_view what, std::int64_t first,
+                                       std::int64_t end) {
+  std::vector<std::int64_t> numbers;
   for (const Json& item : json.at("numbers")) {
     const auto number = item.get<std::int64_t>();
-    if (number <= last || number > identity.part_count) {
+    if (number < first || number >= end || (!numbers.empty() && number <= numbers.back())) {
       fail(ErrorKind::kInput,
-           "{}: part {} of {} is no ascending list of parts; delete it and capture the cache again",
-           where, number, identity.part_count);
+           "{}: {} {} of {} is no ascending list; delete it and capture the cache again", where,
+           what, number, json.at("of").get<std::int64_t>());
     }
-    identity.parts.push_back(last = number);
+    numbers.push_back(number);
   }
+  return numbers;
 }
 
 std::string source_text(const SourceReport& source) {
@@ -102,6 +104,8 @@ std::string identity_to_json(const CacheIdentity& identity, const CacheFileFacts
   json["bos"] = identity.bos;
   if (identity.part_count > 1)
     json["part"] = {{"numbers", identity.parts}, {"of", identity.part_count}};
+  if (!identity.layers.whole())
+    json["layers"] = {{"numbers", identity.layers.numbers}, {"of", identity.layers.count}};
   json["tool_version"] = CORTIQ_VERSION;
   json["entries"] = facts.entries;
   json["bytes"] = facts.bytes;
@@ -133,7 +137,16 @@ CacheIdentity identity_from_json(std::string_view text, std::string_view where,
       source.tokens_wanted = item.value("tokens_wanted", source.tokens_used);
       identity.sources.push_back(std::move(source));
     }
-    if (json.contains("part")) read_parts(json["part"], where, identity);
+    if (json.contains("part")) {
+      const Json& part = json["part"];
+      identity.part_count = part.at("of").get<std::int64_t>();
+      identity.parts = read_numbers(part, where, "part", 1, identity.part_count + 1);
+    }
+    if (json.contains("layers")) {
+      const Json& layers = json["layers"];
+      identity.layers.count = layers.at("of").get<std::int64_t>();
+      identity.layers.numbers = read_numbers(layers, where, "layer", 0, identity.layers.count);
+    }
     facts.entries = json.at("entries").get<std::uint64_t>();
     facts.bytes = json.at("bytes").get<std::uint64_t>();
     facts.sha256 = json.value("sha256", std::string());

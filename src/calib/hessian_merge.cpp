@@ -1,85 +1,121 @@
 #include "cortiq/calib/hessian_merge.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "cortiq/model/roles.hpp"
 #include "cortiq/support/error.hpp"
-#include "cortiq/support/file.hpp"
+#include "merge_inputs.hpp"
 
 namespace cortiq::calib {
 namespace {
 
-using Caches = std::vector<HessianCache>;
+using Addends = std::vector<Addend>;
+using Places = std::vector<std::optional<Addend::Place>>;  // per addend
 
-/// One entry of the output: its names and the entry of each input that holds its sums.
+/// One entry of the output: its names and the entry of each addend that holds its sums.
 struct Sum {
   std::vector<std::string> names;
   std::int64_t cols = 0;
-  std::vector<std::optional<std::size_t>> from;  // per input
+  Places from;
 };
 
-/// Of every name in the inputs, in the order of first appearance, the entries that hold it.
-class Names {
- public:
-  explicit Names(const Caches& caches) : inputs_(caches.size()) {
-    for (std::size_t c = 0; c < caches.size(); ++c) {
-      const auto& entries = caches[c].entries();
-      for (std::size_t e = 0; e < entries.size(); ++e) {
-        for (const std::string& name : entries[e].names) place_of(name)[c] = e;
-      }
+/// Names of all addends in the order of first appearance.
+std::vector<std::string> names_in_order(const Addends& addends) {
+  std::vector<std::string> order;
+  std::set<std::string> known;
+  const auto take = [&](const std::string& name) {
+    if (known.insert(name).second) order.push_back(name);
+  };
+  for (const Addend& addend : addends) {
+    for (const HessianCache& cache : addend.caches()) {
+      for (const CacheEntry& entry : cache.entries())
+        std::for_each(entry.names.begin(), entry.names.end(), take);
     }
   }
-  [[nodiscard]] const std::vector<std::string>& order() const { return order_; }
-  [[nodiscard]] const std::vector<std::optional<std::size_t>>& of(const std::string& name) const {
-    return places_.at(name);
-  }
+  return order;
+}
 
- private:
-  std::vector<std::optional<std::size_t>>& place_of(const std::string& name) {
-    const auto [place, added] = places_.try_emplace(name, inputs_);
-    if (added) order_.push_back(name);
-    return place->second;
+Places places_of(const std::string& name, const Addends& addends) {
+  Places places(addends.size());
+  for (std::size_t a = 0; a < addends.size(); ++a) {
+    const auto found = addends[a].places().find(name);
+    if (found != addends[a].places().end()) places[a] = found->second;
   }
-  std::size_t inputs_;
-  std::vector<std::string> order_;
-  std::map<std::string, std::vector<std::optional<std::size_t>>> places_;
-};
+  return places;
+}
 
-std::vector<Sum> plan_sums(const Caches& caches) {
-  const Names names(caches);
+std::vector<Sum> plan_sums(const Addends& addends) {
   std::vector<Sum> sums;
-  std::map<std::vector<std::optional<std::size_t>>, std::size_t> known;
-  for (const std::string& name : names.order()) {
-    const auto& from = names.of(name);
+  std::map<Places, std::size_t> known;
+  for (const std::string& name : names_in_order(addends)) {
+    const Places from = places_of(name, addends);
     const auto [place, added] = known.emplace(from, sums.size());
     if (added) sums.push_back({{}, 0, from});
     sums[place->second].names.push_back(name);
   }
   for (Sum& sum : sums) {
-    for (std::size_t c = 0; c < caches.size(); ++c) {
-      if (!sum.from[c]) continue;
-      const std::int64_t cols = caches[c].entries()[*sum.from[c]].cols;
+    for (std::size_t a = 0; a < addends.size(); ++a) {
+      if (!sum.from[a]) continue;
+      const std::int64_t cols = addends[a].entry(*sum.from[a]).cols;
       if (sum.cols == 0) sum.cols = cols;
       if (cols == sum.cols) continue;
       fail(ErrorKind::kInput,
            "{}: tensor {} has {} channels there and {} in another of the caches; they belong to "
            "different models",
-           caches[c].path().string(), sum.names.front(), cols, sum.cols);
+           addends[a].caches()[sum.from[a]->cache].path().string(), sum.names.front(), cols,
+           sum.cols);
     }
   }
   return sums;
 }
 
-/// A cache may lack an expert that no token reached, nothing else.
-std::string missing_tensors(const Caches& caches, const std::vector<Sum>& sums) {
+std::unique_ptr<Hessian> total_of(const Sum& sum, const Addends& addends) {
+  std::unique_ptr<Hessian> total;
+  for (std::size_t a = 0; a < addends.size(); ++a) {
+    if (!sum.from[a]) continue;
+    const HessianCache& cache = addends[a].caches()[sum.from[a]->cache];
+    if (total) {
+      cache.add_to(sum.from[a]->entry, *total);
+    } else {
+      total = cache.read(sum.from[a]->entry);
+    }
+  }
+  return total;
+}
+
+/// Two addends without a common tensor are chunks that do not belong together.
+std::string foreign_chunks(const Addends& addends) {
+  for (std::size_t a = 0; a < addends.size(); ++a) {
+    for (std::size_t b = a + 1; b < addends.size(); ++b) {
+      const auto& other = addends[b].places();
+      const auto& places = addends[a].places();
+      if (std::any_of(places.begin(), places.end(),
+                      [&](const auto& place) { return other.count(place.first) > 0; }))
+        continue;
+      if (!addends[a].identity() || !addends[b].identity()) continue;
+      return fmt::format("{} and {} hold different tensors and are of different runs: {}",
+                         addends[a].name(), addends[b].name(),
+                         fmt::join(identity_differences(*addends[a].identity(),
+                                                        *addends[b].identity()),
+                                   "; "));
+    }
+  }
+  return {};
+}
+
+/// An addend may lack an expert that no token reached, nothing else.
+std::string missing_tensors(const Addends& addends, const std::vector<Sum>& sums) {
   constexpr std::size_t kShown = 5;
-  for (std::size_t c = 0; c < caches.size(); ++c) {
+  if (std::string foreign = foreign_chunks(addends); !foreign.empty()) return foreign;
+  for (std::size_t a = 0; a < addends.size(); ++a) {
     std::vector<std::string> missing;
     for (const Sum& sum : sums) {
-      if (sum.from[c]) continue;
+      if (sum.from[a]) continue;
       std::copy_if(sum.names.begin(), sum.names.end(), std::back_inserter(missing),
                    [](const std::string& name) { return !model::expert_place(name); });
     }
@@ -87,36 +123,22 @@ std::string missing_tensors(const Caches& caches, const std::vector<Sum>& sums) 
     const std::size_t shown = std::min(missing.size(), kShown);
     const auto end = missing.begin() + static_cast<std::ptrdiff_t>(shown);
     return fmt::format("{}: lacks {} tensors that another of the caches has: {}{}",
-                       caches[c].path().string(), missing.size(),
-                       fmt::join(missing.begin(), end, ", "),
+                       addends[a].name(), missing.size(), fmt::join(missing.begin(), end, ", "),
                        shown < missing.size() ? ", …" : "");
   }
   return {};
 }
 
-Caches open_all(const std::vector<std::filesystem::path>& inputs) {
-  if (inputs.size() < 2) fail(ErrorKind::kUsage, "merge: name at least two Hessian caches");
-  Caches caches;
-  std::vector<FileIdentity> files;
-  for (const auto& path : inputs) {
-    caches.push_back(HessianCache::open(path));
-    const auto file = file_identity(path);
-    if (file && std::find(files.begin(), files.end(), *file) != files.end())
-      fail(ErrorKind::kUsage, "{}: is named twice, so its text would count twice", path.string());
-    if (file) files.push_back(*file);
-  }
-  return caches;
-}
-
-std::optional<CacheIdentity> identity_of(const Caches& caches, const MergeOptions& options,
+std::optional<CacheIdentity> identity_of(const MergeInputs& inputs, const MergeOptions& options,
                                          std::vector<std::string>& warnings) {
   std::vector<std::optional<CacheIdentity>> identities;
   std::vector<std::string> names;
-  for (const HessianCache& cache : caches) {
-    identities.push_back(cache.identity());
-    names.push_back(cache.path().string());
+  for (const Addend& addend : inputs.addends) {
+    identities.push_back(addend.identity());
+    names.push_back(addend.name());
   }
   MergedIdentity merged = merge_identities(identities, names);
+  if (!inputs.overlap.empty()) merged = {std::nullopt, inputs.overlap};
   if (merged.obstacle.empty()) return merged.identity;
   if (!options.force) {
     fail(ErrorKind::kRefused,
@@ -128,16 +150,31 @@ std::optional<CacheIdentity> identity_of(const Caches& caches, const MergeOption
   return std::nullopt;
 }
 
+/// Chunks that were not named are not seen to be missing by anything else.
+void warn_of_layers(const LayerList& layers, std::vector<std::string>& warnings) {
+  if (layers.whole()) return;
+  std::vector<std::int64_t> missing;
+  for (std::int64_t layer = 0; layer < layers.count; ++layer) {
+    if (!std::binary_search(layers.numbers.begin(), layers.numbers.end(), layer))
+      missing.push_back(layer);
+  }
+  warnings.push_back(fmt::format(
+      "no chunk holds layers {} of the model's {}; the merged cache serves the other layers only",
+      fmt::join(missing, ", "), layers.count));
+}
+
 }  // namespace
 
 MergeResult merge_caches(const std::vector<std::filesystem::path>& inputs,
                          const std::filesystem::path& output, const MergeOptions& options,
                          const std::function<void(std::int64_t, std::int64_t)>& on_entry) {
-  const Caches caches = open_all(inputs);
+  const MergeInputs opened = open_merge_inputs(inputs);
+  const Addends& addends = opened.addends;
   MergeResult result;
-  result.identity = identity_of(caches, options, result.warnings);
-  const std::vector<Sum> sums = plan_sums(caches);
-  if (std::string missing = missing_tensors(caches, sums); !missing.empty()) {
+  result.identity = identity_of(opened, options, result.warnings);
+  for (const Addend& addend : addends) result.caches += addend.caches().size();
+  const std::vector<Sum> sums = plan_sums(addends);
+  if (std::string missing = missing_tensors(addends, sums); !missing.empty()) {
     if (!options.force) {
       fail(ErrorKind::kRefused,
            "{}. Capture it again, or merge them all the same with --force (what it lacks counts as "
@@ -147,16 +184,13 @@ MergeResult merge_caches(const std::vector<std::filesystem::path>& inputs,
     result.warnings.push_back(missing + "; what it lacks counts as zero");
     result.identity.reset();
   }
+  if (result.identity) warn_of_layers(result.identity->layers, result.warnings);
   std::vector<model::InputGroup> sizes;
   for (const Sum& sum : sums) sizes.push_back({0, model::Role::kIn, -1, sum.cols, sum.names});
   HessianCacheWriter writer(output, sums.size());
   writer.reserve(cache_bytes(sizes));
   for (const Sum& sum : sums) {
-    Hessian total(sum.cols);
-    for (std::size_t c = 0; c < caches.size(); ++c) {
-      if (sum.from[c]) caches[c].add_to(*sum.from[c], total);
-    }
-    writer.add(sum.names, total);
+    writer.add(sum.names, *total_of(sum, addends));
     on_entry(++result.entries, static_cast<std::int64_t>(sums.size()));
   }
   if (result.identity) {

@@ -120,6 +120,16 @@ std::optional<ExpertPlace> expert_place(std::string_view tensor) {
   return place;
 }
 
+std::optional<std::int64_t> layer_in_name(std::string_view name) {
+  constexpr std::string_view kLayers = "layers.";
+  const auto at = name.find(kLayers);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = name.substr(at + kLayers.size());
+  std::int64_t layer = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
+  return error == std::errc() ? std::optional(layer) : std::nullopt;
+}
+
 std::vector<InputGroup> input_groups(const Arch& arch, const cmf::Source& source) {
   Groups groups(arch, source);
   for (std::int64_t layer = 0; layer < arch.layers; ++layer) groups.add_layer(layer);

@@ -2,44 +2,103 @@
 // be done with such files.
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <utility>
 
 #include "calibration_input.hpp"
 #include "cortiq/calib/hessian_cache.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "cortiq/pipeline/model_source.hpp"
+#include "hessian_files.hpp"
 
 namespace cortiq::pipeline {
+namespace {
+
+/// Writes the Hessians of all layers, in their order, to one file or to chunks.
+class CaptureWriter {
+ public:
+  /// @param identity  but for the layers of a file
+  CaptureWriter(const HessianFiles& files, const model::Arch& arch, const cmf::Source& source,
+                calib::CacheIdentity identity)
+      : files_(files), identity_(std::move(identity)) {
+    for (auto& group : model::input_groups(arch, source)) {
+      if (group.layer < arch.layers) groups_.push_back(std::move(group));
+    }
+    if (!groups_.empty()) open(groups_.front().layer);  // a full disk shows before the first layer
+  }
+  [[nodiscard]] std::vector<model::InputGroup> groups_of(std::int64_t layer) const {
+    return groups_if([layer](const auto& group) { return group.layer == layer; });
+  }
+  void add(const model::InputGroup& group, const calib::Hessian& hessian) {
+    if (!writer_) open(group.layer);
+    writer_->add(group.tensors, hessian);
+    if (writer_->entries() == expected_) close();
+  }
+  [[nodiscard]] const std::vector<std::filesystem::path>& written() const { return written_; }
+
+ private:
+  template <typename Wanted>
+  [[nodiscard]] std::vector<model::InputGroup> groups_if(Wanted wanted) const {
+    std::vector<model::InputGroup> found;
+    std::copy_if(groups_.begin(), groups_.end(), std::back_inserter(found), wanted);
+    return found;
+  }
+  void open(std::int64_t layer) {
+    file_ = files_.file_of(layer);
+    const auto held =
+        groups_if([this](const auto& group) { return files_.file_of(group.layer) == file_; });
+    expected_ = held.size();
+    writer_.emplace(calib::HessianCacheWriter::resumable(files_.files()[file_].path, expected_,
+                                                         std::nullopt));
+    writer_->reserve(calib::cache_bytes(held));
+  }
+  void close() {
+    identity_.layers = files_.layers_of(file_);
+    writer_->commit(identity_);
+    writer_.reset();
+    written_.push_back(files_.files()[file_].path);
+  }
+
+  const HessianFiles& files_;
+  calib::CacheIdentity identity_;
+  std::vector<model::InputGroup> groups_;
+  std::optional<calib::HessianCacheWriter> writer_;
+  std::size_t file_ = 0;        // that is being written
+  std::uint64_t expected_ = 0;  // entries of it
+  std::vector<std::filesystem::path> written_;
+};
+
+}  // namespace
 
 CaptureResult run_capture(const std::filesystem::path& path, const std::filesystem::path& output,
                           const CaptureOptions& capture_options, Context& context) {
   const CalibrationOptions& options = capture_options.calibration;
   const calib::Part& part = capture_options.part;
   const auto source = open_source(path);
-  check_output_path(output, source->files());
-  for (const auto& text : options.sources) check_output_path(output, {text.path});
+  const HessianFiles files(output, capture_options.chunk_layers, count_layers(*source));
+  for (const HessianFile& file : files.files()) {
+    check_output_path(file.path, source->files());
+    for (const auto& text : options.sources) check_output_path(file.path, {text.path});
+  }
   const model::Forward forward(*source, context.pool, {.spill_folder = options.spill_folder});
   const CalibrationInput input = load_calibration(*source, forward.arch(), options,
                                                   capture_options.q2tp, true, context.log);
   log_sources(input, context.log);
-  const auto groups = model::input_groups(forward.arch(), *source);
   const std::string model_hash = model_identity(*source, context.pool);
   const model::Windows windows = calib::windows_of_part(input.corpus.windows, part);
   if (part.count > 1) {
     context.log.info("part {} of {}: {} tokens in {} windows", part.number, part.count,
                      windows.tokens(), windows.count());
   }
-  std::vector<model::InputGroup> captured;
-  std::copy_if(groups.begin(), groups.end(), std::back_inserter(captured),
-               [&](const auto& group) { return group.layer < forward.arch().layers; });
-  auto writer = calib::HessianCacheWriter::resumable(output, captured.size(), std::nullopt);
-  writer.reserve(calib::cache_bytes(captured));
-  CaptureResult result{0, windows.tokens(), windows.count()};
+  calib::CacheIdentity identity = cache_identity(input, model_hash);
+  identity.tokens = windows.tokens();
+  identity.part_count = part.count;
+  if (part.count > 1) identity.parts = {part.number};
+  CaptureWriter writer(files, forward.arch(), *source, identity);
+  CaptureResult result{0, windows.tokens(), windows.count(), {}};
   model::HiddenStates states = forward.embed(windows);
   for (std::int64_t layer = 0; layer < forward.arch().layers; ++layer) {
-    std::vector<model::InputGroup> wanted;
-    for (const auto& group : groups) {
-      if (group.layer == layer) wanted.push_back(group);
-    }
+    const std::vector<model::InputGroup> wanted = writer.groups_of(layer);
     calib::Capture capture(wanted, context.pool);
     forward.run_layer(layer, windows, states, &capture, [&](std::int64_t done) {
       context.interrupt.check();
@@ -47,15 +106,11 @@ CaptureResult run_capture(const std::filesystem::path& path, const std::filesyst
                            forward.arch().layers * windows.tokens(), "token layers");
     });
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      writer.add(wanted[i].tensors, *capture.take(i));
+      writer.add(wanted[i], *capture.take(i));
       ++result.entries;
     }
   }
-  calib::CacheIdentity identity = cache_identity(input, model_hash);
-  identity.tokens = windows.tokens();
-  identity.part_count = part.count;
-  if (part.count > 1) identity.parts = {part.number};
-  writer.commit(identity);
+  result.files = writer.written();
   return result;
 }
 
@@ -79,8 +134,10 @@ calib::MergeResult run_merge(const std::vector<std::filesystem::path>& inputs,
                              const calib::MergeOptions& options, Context& context) {
   std::vector<std::filesystem::path> files;
   for (const auto& input : inputs) {
-    files.push_back(input);
-    files.push_back(calib::sidecar_path(input));
+    for (const auto& chunk : calib::chunk_files(input)) {
+      files.push_back(chunk);
+      files.push_back(calib::sidecar_path(chunk));
+    }
   }
   check_output_path(output, files);
   calib::MergeResult result =

@@ -106,7 +106,9 @@ void GptqRun::close_cache_writer(std::int64_t layer) {
   for (const GroupPlan& group : plan_.groups) {
     if (group.layer > layer && files_.file_of(group.layer) == writing_) return;
   }
-  cache_writer_->commit(cache_identity(*input_, model_hash_));
+  calib::CacheIdentity identity = cache_identity(*input_, model_hash_);
+  identity.layers = files_.layers_of(writing_);
+  cache_writer_->commit(identity);
   cache_writer_.reset();
   to_write_[writing_] = 0;
 }

@@ -1,7 +1,6 @@
 #include "hessian_files.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <limits>
 #include <map>
@@ -80,6 +79,16 @@ std::size_t HessianFiles::file_of(std::int64_t layer) const {
   return static_cast<std::size_t>(std::min(layer, layers_ - 1) / chunk_layers_);
 }
 
+calib::LayerList HessianFiles::layers_of(std::size_t file) const {
+  if (chunk_layers_ == 0) return {};
+  calib::LayerList layers{{}, layers_};
+  for (std::int64_t layer = files_[file].first; layer <= std::min(files_[file].last, layers_ - 1);
+       ++layer)
+    layers.numbers.push_back(layer);
+  if (layers.numbers.size() == static_cast<std::size_t>(layers_)) return {};
+  return layers;
+}
+
 bool HessianFiles::serve_all() const {
   return !files_.empty() && std::all_of(files_.begin(), files_.end(), [](const HessianFile& file) {
     return file.cache.has_value();
@@ -92,20 +101,10 @@ std::optional<std::size_t> HessianFiles::try_open(const fs::path& path) {
   return caches_.size() - 1;
 }
 
-std::optional<std::int64_t> layer_in_name(std::string_view name) {
-  constexpr std::string_view kLayers = "layers.";
-  const auto at = name.find(kLayers);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = name.substr(at + kLayers.size());
-  std::int64_t layer = 0;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
-  return error == std::errc() ? std::optional(layer) : std::nullopt;
-}
-
 std::int64_t count_layers(const cmf::Source& source) {
   std::int64_t layers = 0;
   for (const cmf::TensorInfo& info : source.tensors())
-    layers = std::max(layers, layer_in_name(info.name).value_or(-1) + 1);
+    layers = std::max(layers, model::layer_in_name(info.name).value_or(-1) + 1);
   return layers;
 }
 
@@ -118,7 +117,7 @@ void plan_groups_by_caches(Plan& plan, const cmf::Source& source, const HessianF
   for (const calib::HessianCache& cache : files.caches()) caches.push_back(&cache);
   plan_groups(plan, source, caches, [&](const std::string& name) {
     constexpr auto kBehindTheLayers = std::numeric_limits<std::int64_t>::max();
-    return files.files()[files.file_of(layer_in_name(name).value_or(kBehindTheLayers))]
+    return files.files()[files.file_of(model::layer_in_name(name).value_or(kBehindTheLayers))]
         .cache.value();
   });
 }

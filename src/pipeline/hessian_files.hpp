@@ -35,6 +35,8 @@ class HessianFiles {
   [[nodiscard]] const std::vector<calib::HessianCache>& caches() const { return caches_; }
   /// Which file holds a layer; the head belongs to the last layer's.
   [[nodiscard]] std::size_t file_of(std::int64_t layer) const;
+  /// What the identity of a file says of its layers; nothing if the file holds all.
+  [[nodiscard]] calib::LayerList layers_of(std::size_t file) const;
   /// Every layer is served by a cache; false without files.
   [[nodiscard]] bool serve_all() const;
   [[nodiscard]] bool serve_any() const { return !caches_.empty(); }
@@ -65,9 +67,6 @@ void HessianFiles::open(Accept&& accept) {
     file.cache = *whole;
   }
 }
-
-/// Layer number in a name ("…layers.3.…"); nullopt outside the layers.
-[[nodiscard]] std::optional<std::int64_t> layer_in_name(std::string_view name);
 
 /// Layers of a model, by the names of its tensors.
 [[nodiscard]] std::int64_t count_layers(const cmf::Source& source);

@@ -18,6 +18,13 @@
 
 namespace cortiq::calib {
 
+/// Some layers of a model: a chunk of a cache. No numbers: all of them.
+struct LayerList {
+  std::vector<std::int64_t> numbers;  ///< ascending from 0
+  std::int64_t count = 0;             ///< of the model
+  [[nodiscard]] bool whole() const { return numbers.empty(); }
+};
+
 /// Where a cache came from; stored in PATH.json beside it (hessian-cache.md section 6).
 struct CacheIdentity {
   std::string model_hash;  ///< of the model whose inputs were recorded
@@ -30,9 +37,10 @@ struct CacheIdentity {
   /// how many; none of one: all of it. `sources` are those of the whole run, `tokens` of these parts.
   std::vector<std::int64_t> parts;
   std::int64_t part_count = 1;
+  LayerList layers;  ///< that the file holds
 };
 /// Human-readable differences ("window: 512 here, 2048 in the cache"); empty = equal. Sources are
-/// compared by sha256 and used tokens: the name of a file does not matter.
+/// compared by sha256 and used tokens: the name of a file does not matter, nor which layers it holds.
 [[nodiscard]] std::vector<std::string> identity_differences(const CacheIdentity& wanted,
                                                             const CacheIdentity& cached);
 

@@ -42,6 +42,8 @@ struct ExpertPlace {
 };
 /// nullopt for every name but model.layers.L.mlp.experts.E.{gate,up,down}_proj.weight.
 [[nodiscard]] std::optional<ExpertPlace> expert_place(std::string_view tensor);
+/// Layer number in a name ("…layers.3.…"); nullopt outside the layers.
+[[nodiscard]] std::optional<std::int64_t> layer_in_name(std::string_view name);
 
 /// Every group of the model in execution order; the head (if lm_head.weight exists) comes last.
 [[nodiscard]] std::vector<InputGroup> input_groups(const Arch& arch, const cmf::Source& source);

@@ -51,13 +51,16 @@ struct CaptureOptions {
   CalibrationOptions calibration;
   bool q2tp = false;  ///< the cache is meant for q2tp: sets the default of the tokens
   calib::Part part;   ///< only these windows
+  std::int64_t chunk_layers = 0;  ///< a file for every so many layers; 0: one for all
 };
 struct CaptureResult {
   std::int64_t entries = 0;
   std::int64_t tokens = 0;
   std::int64_t windows = 0;
+  std::vector<std::filesystem::path> files;
 };
-/// Runs the calibration forward and writes a CMFHESS1 file with the Hessian of every linear input.
+/// Runs the calibration forward and writes the Hessian of every linear input to a CMFHESS1 file, or
+/// to chunks of it by layers.
 CaptureResult run_capture(const std::filesystem::path& model, const std::filesystem::path& output,
                           const CaptureOptions& options, Context& context);
 /// Adds caches up (calib::merge_caches); warnings go to the log.

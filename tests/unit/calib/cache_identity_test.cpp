@@ -75,6 +75,21 @@ TEST(CacheIdentity, name_and_share_of_a_source_do_not_matter) {
   EXPECT_TRUE(identity_differences(sample(), other).empty());
 }
 
+TEST(CacheIdentity, the_layers_of_a_chunk_come_back_and_are_no_difference) {
+  const fs::path path = test::scratch_dir("identity") / "a.hess";
+  CacheIdentity chunk = sample();
+  chunk.layers = {{2, 3}, 6};
+  write_cache(path, {{{"a"}, random_hessian(3, 1)}}, chunk);
+  const auto read = HessianCache::open(path).identity();
+  EXPECT_EQ(read->layers.numbers, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(read->layers.count, 6);
+  EXPECT_TRUE(identity_differences(sample(), *read).empty());
+  std::string text = test::read_bytes(sidecar_path(path));
+  text.replace(text.find("\"of\": 6"), 7, "\"of\": 3");
+  write_bytes(sidecar_path(path), text);
+  EXPECT_THROW((void)HessianCache::open(path).identity(), Error) << "layer 3 of 3";
+}
+
 TEST(CacheIdentity, cache_without_sidecar_has_none) {
   const fs::path path = test::scratch_dir("identity") / "a.hess";
   write_cache(path, {{{"a"}, random_hessian(3, 1)}}, sample());

@@ -10,13 +10,6 @@
 namespace cortiq::pipeline {
 namespace {
 
-TEST(HessianFiles, layers_come_from_the_number_behind_layers) {
-  EXPECT_EQ(layer_in_name("model.layers.12.mlp.down_proj.weight"), 12);
-  EXPECT_EQ(layer_in_name("layers.0.x"), 0);
-  EXPECT_EQ(layer_in_name("lm_head.weight"), std::nullopt);
-  EXPECT_EQ(layer_in_name("model.layers.x.weight"), std::nullopt);
-}
-
 TEST(HessianFiles, one_file_without_chunks_and_names_with_the_layers_otherwise) {
   const HessianFiles whole("c.hess", 0, 5);
   ASSERT_EQ(whole.files().size(), 1U);
@@ -31,6 +24,15 @@ TEST(HessianFiles, one_file_without_chunks_and_names_with_the_layers_otherwise) 
   EXPECT_EQ(pairs.file_of(5), 2U) << "the head's input is known behind the last layer";
 }
 
+TEST(HessianFiles, a_file_that_holds_some_layers_says_which_of_how_many) {
+  const HessianFiles pairs("c.hess", 2, 5);
+  EXPECT_EQ(pairs.layers_of(0).numbers, (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(pairs.layers_of(2).numbers, std::vector<std::int64_t>{4});
+  EXPECT_EQ(pairs.layers_of(2).count, 5);
+  EXPECT_TRUE(HessianFiles("c.hess", 0, 5).layers_of(0).whole());
+  EXPECT_TRUE(HessianFiles("c.hess", 7, 5).layers_of(0).whole());
+}
+
 TEST(HessianFiles, chunks_hold_the_layers_that_the_existing_tools_hold) {
   const auto folders = test::golden_cases("chunks-");
   if (folders.empty()) GTEST_SKIP() << "no golden folder: " << test::golden_dir();
@@ -39,7 +41,7 @@ TEST(HessianFiles, chunks_hold_the_layers_that_the_existing_tools_hold) {
     std::ifstream(folder / "case.json") >> json;
     std::int64_t layers = 0;
     for (const auto& name : json["tensors"])
-      layers = std::max(layers, layer_in_name(name.get<std::string>()).value_or(-1) + 1);
+      layers = std::max(layers, model::layer_in_name(name.get<std::string>()).value_or(-1) + 1);
     for (const auto& chunk : json["chunks"]) {
       const std::int64_t size = chunk["chunk_layers"];
       const HessianFiles files("p", size, layers);
@@ -53,7 +55,7 @@ TEST(HessianFiles, chunks_hold_the_layers_that_the_existing_tools_hold) {
         }
         for (const auto& tensor : expected[2]) {
           const std::string name = json["tensors"][tensor.get<std::size_t>()];
-          const auto layer = layer_in_name(name);
+          const auto layer = model::layer_in_name(name);
           if (layer) {
             EXPECT_EQ(files.file_of(*layer), i);
           }
