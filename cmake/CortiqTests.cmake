@@ -20,7 +20,7 @@ function(cortiq_test_folder LABEL MODULE)
   if(MODULE STREQUAL "device")  # kernels and schedules are tested one by one, below the public interface
     target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/src/device" "${CMAKE_SOURCE_DIR}/tests/unit/device")
   endif()
-  if(name STREQUAL "golden_model")  # reads the models of the zoo, which are Hugging Face folders
+  if(name MATCHES "^golden_(model|calib)$")  # read the models of the zoo, which are Hugging Face folders
     target_link_libraries(${name} PRIVATE cortiq_hf)
   endif()
   if(name STREQUAL "property_linalg")  # an independent reference

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Makes tests/data/oracles: tiny seeded models of families and position scalings that the zoo lacks, each with reference outputs of
-Hugging Face transformers in ref/ (same files as the zoo's). tests/golden/model and tests/e2e/app discover the folders.
+Hugging Face transformers in ref/ (same files as the zoo's; Hessians as products with a few vectors). tests/golden/model,
+tests/golden/calib and tests/e2e/app discover the folders.
 
-    pip install torch transformers tokenizers safetensors numpy && tools/make_oracles.py
+    pip install torch transformers tokenizers safetensors numpy && tools/make_oracles.py [FOLDER]
 
 Weights are random (seeded), stored as float16 or bfloat16; the reference runs on the stored weights in float32 on the CPU with
 eager attention. The text is tests/data/text/eval.txt, cut into windows as the zoo's perplexity rule says, without BOS.
@@ -10,6 +11,7 @@ eager attention. The text is tests/data/text/eval.txt, cut into windows as the z
 import json
 import pathlib
 import shutil
+import sys
 
 import numpy as np
 import tokenizers
@@ -21,7 +23,8 @@ OUT = ROOT / "tests/data/oracles"
 TEXT = ROOT / "tests/data/text/eval.txt"
 VOCAB = 320
 WINDOW = 128
-CHOSEN = (0, 5)  # windows with full reference outputs
+CHOSEN = (0, 5)  # windows with full reference outputs, and those of the Hessians
+PROBES = 2  # columns of signs that a Hessian is multiplied with
 LOGIT_POSITIONS = list(range(WINDOW - 4, WINDOW))
 HIDDEN_POSITIONS = [0, 1, 31, 32, 63, WINDOW - 1]
 
@@ -117,6 +120,75 @@ def nll_of(logits, ids):
     return -logp[:-1].gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
 
 
+class HessianSums:
+    """Sums x x^T in float64 over the inputs of the linear layers, by (layer, role, expert); roles as in
+    include/cortiq/model/roles.hpp. What reads the same input is hooked once."""
+    ROLES = {"self_attn.q_proj": "in", "self_attn.qkv_proj": "in", "linear_attn.in_proj_qkvz": "in",
+             "self_attn.o_proj": "mixout", "linear_attn.out_proj": "mixout",
+             "mlp.gate_proj": "mlp", "mlp.gate_up_proj": "mlp", "mlp.gate": "mlp",
+             "mlp.down_proj": "down", "mlp.shared_expert.down_proj": "shared-down"}
+
+    def __init__(self, model):
+        self.sums, self.counts, self.hooks = {}, {}, []
+        for layer, block in enumerate(model.model.layers):
+            for name, module in block.named_modules():
+                if name in self.ROLES:
+                    self.hooks.append(module.register_forward_pre_hook(self.linear(layer, self.ROLES[name])))
+                if name == "mlp.experts":
+                    self.hooks.append(module.register_forward_pre_hook(self.experts(layer), with_kwargs=True))
+
+    def add(self, place, x):
+        x = x.detach().reshape(-1, x.shape[-1]).double()
+        self.sums[place] = self.sums.get(place, 0) + x.T @ x
+        self.counts[place] = self.counts.get(place, 0) + len(x)
+
+    def linear(self, layer, role):
+        return lambda module, inputs: self.add((layer, role, -1), inputs[0])
+
+    def experts(self, layer):
+        """An expert's rows, without the routing weight, and what its down projection reads of them."""
+        def hook(module, inputs, more):
+            hidden, chosen = (*inputs, *more.values())[:2]
+            for expert in range(module.num_experts):
+                x = hidden[(chosen == expert).any(-1)]
+                gate, up = torch.nn.functional.linear(x, module.gate_up_proj[expert]).chunk(2, -1)
+                self.add((layer, "expert-in", expert), x)
+                self.add((layer, "expert-down", expert), module.act_fn(gate) * up)
+        return hook
+
+    def remove(self):
+        for hook in self.hooks:
+            hook.remove()
+
+
+def write_hessian_probes(model, windows, folder):
+    """H of every input over the chosen windows, as H V for a few columns of signs, Frobenius norm and trace: |(H - H') V| estimates
+    |H - H'|. hessian_probes.f64 holds H V [n, PROBES] of the items one after the other. Returns rows per expert by layer."""
+    sums = HessianSums(model)
+    for w in CHOSEN:
+        run(model, windows[w])
+    sums.remove()
+    generator = np.random.default_rng(20)
+    widths = sorted({h.shape[0] for h in sums.sums.values()})
+    signs = {n: generator.choice([-1.0, 1.0], (n, PROBES)) for n in widths}
+    items, products = [], []
+    for (layer, role, expert), h in sums.sums.items():
+        h = h.numpy()
+        products.append(h @ signs[len(h)])
+        items.append(dict(layer=layer, role=role, expert=expert, n=len(h), count=sums.counts[layer, role, expert],
+                          norm=float(np.linalg.norm(h)), trace=float(np.trace(h))))
+    np.concatenate([p.ravel() for p in products]).astype("<f8").tofile(folder / "hessian_probes.f64")
+    probes = {str(n): ["".join("-+"[int(v > 0)] for v in column) for column in signs[n].T] for n in widths}
+    lines = ",\n  ".join(json.dumps(item) for item in items)
+    (folder / "hessian_probes.json").write_text(
+        f'{{\n "file": "hessian_probes.f64",\n "probes": {json.dumps(probes)},\n "items": [\n  {lines}\n ]\n}}\n')
+    counts = {}
+    for (layer, role, expert), count in sums.counts.items():
+        if role == "expert-down":
+            counts.setdefault(str(layer), []).append(count)
+    return counts
+
+
 def describe(array, name, **more):
     return dict(file=name, dtype=array.dtype.str, shape=list(array.shape), **more)
 
@@ -136,20 +208,23 @@ def write_reference(model, windows, folder):
         array.tofile(folder / name)
     means = [float(nll_of(run(model, w)[0], w).mean()) for w in windows]
     mean = float(np.mean(means))
+    experts = write_hessian_probes(model, windows, folder)
     ref = dict(forward=f"HF transformers {transformers.__version__}, torch {torch.__version__} CPU, float32, eager",
                window_len=WINDOW, eval_windows=list(CHOSEN), ids=describe(arrays["ids.i32"], "ids.i32"),
                logits=describe(arrays["logits.f32"], "logits.f32", positions=LOGIT_POSITIONS),
                nll=describe(arrays["nll.f32"], "nll.f32"),
                hidden=describe(arrays["hidden.f32"], "hidden.f32", window=CHOSEN[0], positions=HIDDEN_POSITIONS),
+               **(dict(expert_counts_two_windows=experts) if experts else {}),
                eval=dict(ppl=float(np.exp(mean)), mean_nll=mean, windows=len(windows), scored_tokens=len(windows) * (WINDOW - 1)))
     (folder / "ref.json").write_text(json.dumps(ref, indent=1) + "\n")
 
 
 def main():
     transformers.logging.set_verbosity_error()
-    shutil.rmtree(OUT, ignore_errors=True)
+    out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else OUT
+    shutil.rmtree(out, ignore_errors=True)
     for name in MODELS:
-        folder = OUT / name
+        folder = out / name
         folder.mkdir(parents=True)
         tokenizer = train_tokenizer(folder)
         model = make_model(name, folder)
