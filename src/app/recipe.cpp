@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cortiq/cmf/header.hpp"
+#include "cortiq/cmf/json_problem.hpp"
 #include "cortiq/pipeline/model_source.hpp"
 #include "cortiq/support/file.hpp"
 
@@ -205,9 +206,10 @@ std::vector<std::string> expand_recipe(const CLI::App& app, std::vector<std::str
     // Another command refuses the option by itself.
     if (command->get_option_no_throw(std::string(kOption)) == nullptr) return words;
     constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
-    const Json recipe = Json::parse(read_text_file(*path, kMostBytes), nullptr, false);
-    if (recipe.is_discarded())
-      fail(ErrorKind::kInput, "--recipe {}: is no valid JSON; repair the file", *path);
+    const std::string text = read_text_file(*path, kMostBytes);
+    if (const std::string problem = cmf::json_problem(text); !problem.empty())
+      fail(ErrorKind::kInput, "--recipe {}: {}; repair the file", *path, problem);
+    const Json recipe = Json::parse(text);
     std::vector<std::string> added = RecipeWords(*command, *path, words).words(recipe);
     // Behind those of the line, so that patterns of the line win.
     words.insert(words.end(), added.begin(), added.end());

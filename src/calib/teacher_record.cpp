@@ -1,4 +1,5 @@
 // One row: the JSON of a record against its entry of the index.
+#include "cortiq/cmf/json_problem.hpp"
 #include "cortiq/support/bytes.hpp"
 #include "cortiq/support/error.hpp"
 #include "teacher_files.hpp"
@@ -40,7 +41,8 @@ class Row {
 
   void expect(bool right, std::string_view what) const {
     if (!right)
-      fail(ErrorKind::kInput, "{}: {}; the teacher data is damaged", where_, what);
+      fail(ErrorKind::kInput, "{}: {}; the teacher data is damaged, make or copy it again",
+           where_, what);
   }
   [[nodiscard]] const Json& member(const Json& of, const char* key) const {
     const auto found = of.is_object() ? of.find(key) : of.end();
@@ -147,6 +149,8 @@ Record parse_record(std::string_view line, const std::byte* bytes, std::uint64_t
   const Json json = Json::parse(line.begin(), line.end(), nullptr, false);
   const Row row(json, where);
   row.expect(json.is_object(), "is no JSON object in UTF-8");
+  const std::string problem = cmf::json_problem(line);
+  row.expect(problem.empty(), problem);
   Record record;
   record.rid = row.text("rid");
   record.pid = row.text("pid");

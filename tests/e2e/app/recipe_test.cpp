@@ -86,6 +86,11 @@ TEST_F(Recipe, a_recipe_that_was_written_repeats_the_run) {
 TEST_F(Recipe, what_is_wrong_in_it_is_named) {
   refused("{", "no valid JSON", 1);
   refused("[]", "no JSON object");
+  refused(R"({"options":{"tokens":512,"lambda":1,"tokens":1024}})",
+          "options: key 'tokens' occurs twice", 1);
+  refused(R"({"options":{},"options":{}})", "key 'options' occurs twice", 1);
+  refused(R"({"tensors":[{"codec":"q8","pattern":"*","codec":"q4"}]})",
+          "tensors: key 'codec' occurs twice", 1);
   refused(R"({"layers":1})", "'layers' is unknown");
   refused(R"({"options":[]})", "options is no object");
   refused(R"({"options":{"colour":"red"}})", "'colour' is no option");
