@@ -92,6 +92,7 @@ pipeline::CalibrationOptions parse_calibration(const CalibrationArguments& argum
   pipeline::CalibrationOptions options = arguments.options;
   for (const std::string& text : arguments.sources)
     options.sources.push_back(calib::parse_source_spec(text));
+  calib::check_shares(options.sources);
   options.bos = parse_bos(arguments.bos);
   const bool teacher = std::any_of(
       options.sources.begin(), options.sources.end(),

@@ -122,7 +122,7 @@ SourceReport read_text_source(const SourceSpec& source, std::int64_t budget,
 SourceReport read_source(const SourceSpec& source, std::int64_t budget,
                          const CorpusOptions& options, const Encode& encode,
                          model::Windows& windows, Log& log) {
-  if (!source.note.empty()) log.info("{}", source.note);
+  if (!source.note.empty()) log.warn("{}", source.note);
   const SourceReport report =
       source.is_teacher_data()
           ? read_teacher_source(source, budget, options, windows, log)

@@ -44,14 +44,14 @@ SourceSpec make_spec(std::string_view text, std::string_view path, double share)
   if (path.empty())
     fail(ErrorKind::kUsage, "--calib '{}': empty path; write PATH or PATH=SHARE", text);
   if (!(std::isfinite(share) && share > 0)) {
-    fail(ErrorKind::kUsage, "--calib '{}': the share must be a positive number", text);
+    fail(ErrorKind::kUsage, "--calib '{}': the share must be a positive number, such as 0.5", text);
   }
   return {fs::path(std::string(path)), share, ""};
 }
 
 /// The trap of calibration.md section 1.
 std::string teacher_note(std::string_view text, std::string_view before, double share) {
-  if (!is_teacher_path(fs::path(std::string(before))) || share > 1 ||
+  if (!is_teacher_path(fs::path(std::string(before))) || share >= 1 ||
       before.substr(before.rfind(".tdata")).find('=') != std::string_view::npos)
     return {};
   return fmt::format(
@@ -71,7 +71,7 @@ SourceSpec parse_source_spec(std::string_view text) {
   const std::string_view before = text.substr(0, equals);
   const std::optional<double> share = try_parse_number(text.substr(equals + 1));
   if (before.ends_with(kExplicit)) {
-    if (!share) fail(ErrorKind::kUsage, "--calib '{}': the share must be a positive number", text);
+    if (!share) fail(ErrorKind::kUsage, "--calib '{}': the share must be a positive number, such as 0.5", text);
     return make_spec(text, before.substr(0, before.size() - kExplicit.size()), *share);
   }
   if (!share) return make_spec(text, text, 1);
@@ -96,9 +96,29 @@ SourceSpec parse_source_spec(std::string_view text) {
   return spec;
 }
 
+void check_shares(std::vector<SourceSpec>& sources) {
+  double total = 0;
+  for (const SourceSpec& source : sources) total += source.share;
+  // Products with token counts must stay finite too.
+  constexpr double kMostTokens = 0x1p62;
+  if (!std::isfinite(total * kMostTokens)) {
+    fail(ErrorKind::kUsage,
+         "--calib: the shares add up to {:g}, with which no tokens can be counted; shares are "
+         "weights, so give smaller ones (3 and 1 split 3:1)",
+         total);
+  }
+  if (sources.size() == 1 && sources.front().share != 1) {
+    std::string& note = sources.front().note;
+    note += fmt::format("{}--calib {}: its share {:g} has no effect, since it is the only source",
+                        note.empty() ? "" : "; ", sources.front().path.string(),
+                        sources.front().share);
+  }
+}
+
 std::vector<std::int64_t> split_budget(std::int64_t tokens, const std::vector<double>& shares) {
   double total = 0;
   for (const double share : shares) total += share;
+  CORTIQ_ASSERT(std::isfinite(total * static_cast<double>(tokens)));  // check_shares
   std::vector<std::int64_t> budgets;
   double cumulative = 0;
   std::int64_t previous = 0;
@@ -107,8 +127,7 @@ std::vector<std::int64_t> split_budget(std::int64_t tokens, const std::vector<do
     std::int64_t upto = tokens;
     if (i + 1 < shares.size()) {
       const double exact = std::round(static_cast<double>(tokens) * cumulative / total);
-      // Shares whose sum overflows give NaN: such a source gets nothing.
-      const double bounded = std::isnan(exact) ? 0.0 : std::min(exact, static_cast<double>(tokens));
+      const double bounded = std::min(exact, static_cast<double>(tokens));
       upto = std::max(static_cast<std::int64_t>(bounded), previous);
     }
     budgets.push_back(upto - previous);

@@ -102,6 +102,15 @@ TEST_F(CalibrationSources, teacher_data_gives_windows_that_end_with_its_records)
   const ProgramResult idle =
       capture(tiny_model(), eval_text(), "x.hess", 2, {"--verify-tdata", "on"});
   EXPECT_NE(idle.err.find("--verify-tdata"), std::string::npos) << idle.err;
+  // A number behind the selector is a weight, which is said aloud.
+  const ProgramResult weight =
+      capture(tiny_model(), set.string() + ":all=0.5", "x.hess", 0, {"--quiet"});
+  EXPECT_NE(weight.err.find("for this share of the records write"), std::string::npos)
+      << weight.err;
+  EXPECT_NE(weight.err.find("has no effect"), std::string::npos) << weight.err;
+  fs::remove(path("x.hess"));
+  expect_exit(2, {"hessians", "capture", tiny_model(), path("x.hess"), "--calib",
+                  eval_text() + "=1e308", "--calib", set.string() + "=1e308"});
   fs::copy(set, folder_ / "bad.tdata");
   fs::permissions(folder_ / "bad.tdata/tokens.bin", fs::perms::owner_all);
   std::fstream(folder_ / "bad.tdata/tokens.bin", std::ios::in | std::ios::out | std::ios::binary)

@@ -66,6 +66,42 @@ TEST(SourceSpec, existing_file_with_number_after_equals_is_taken_as_the_file_wit
   EXPECT_TRUE(parse_source_spec((folder / "corpus").string()).note.empty());
 }
 
+TEST(SourceSpec, shares_that_overflow_together_are_a_usage_error) {
+  const auto parse = [](std::initializer_list<const char*> texts) {
+    std::vector<SourceSpec> sources;
+    for (const char* text : texts) sources.push_back(parse_source_spec(text));
+    return sources;
+  };
+  for (const auto& texts : {std::initializer_list<const char*>{"a=1e308", "b=1e308"},
+                            {"a=1e308"},
+                            {"a=1", "b=1e300"}}) {
+    auto sources = parse(texts);
+    std::string message;
+    EXPECT_EQ(kind_of([&] { check_shares(sources); }, &message), ErrorKind::kUsage);
+    EXPECT_NE(message.find("give smaller ones"), std::string::npos) << message;
+  }
+  auto large = parse({"a=3e280", "b=1e280", "c=5e-324"});
+  check_shares(large);
+  EXPECT_EQ(split_budget(std::int64_t{1} << 40, {3e280, 1e280, 5e-324}),
+            (std::vector<std::int64_t>{3 * (std::int64_t{1} << 38), std::int64_t{1} << 38, 0}));
+  for (const SourceSpec& source : large) EXPECT_EQ(source.note, "");
+}
+
+TEST(SourceSpec, share_of_the_only_source_has_no_effect_and_is_noted) {
+  std::vector<SourceSpec> one{parse_source_spec("a.txt=0.5")};
+  check_shares(one);
+  EXPECT_EQ(one[0].note, "--calib a.txt: its share 0.5 has no effect, since it is the only source");
+  one = {parse_source_spec("x.tdata:all=0.5")};
+  check_shares(one);
+  EXPECT_NE(one[0].note.find("for this share of the records write 'x.tdata:all=0.5=1'"),
+            std::string::npos);
+  EXPECT_NE(one[0].note.find("has no effect"), std::string::npos);
+  one = {parse_source_spec("x.tdata:all=0.5=1")};
+  check_shares(one);
+  EXPECT_EQ(one[0].note, "");
+  EXPECT_EQ(parse_source_spec("x.tdata:all=1").note, "");
+}
+
 TEST(SplitBudget, vectors_of_the_specification) {
   EXPECT_EQ(split_budget(131072, {.75, .25}), (std::vector<std::int64_t>{98304, 32768}));
   EXPECT_EQ(split_budget(32768, {1}), (std::vector<std::int64_t>{32768}));
