@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cortiq/calib/sha256.hpp"
+#include "cortiq/cmf/json_problem.hpp"
 #include "cortiq/support/error.hpp"
 #include "cortiq/support/file.hpp"
 #include "line_reader.hpp"
@@ -14,6 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 5> kKnownFiles{"prompts.jsonl", "records.jsonl",
                                                       "tokens.idx", "tokens.bin", "topk.bin"};
+constexpr std::string_view kRemedy = "the teacher data is damaged, make or copy it again";
 constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{64} << 20;
 
 std::optional<std::uint64_t> optional_count(const Json& json, const char* object, const char* key,
@@ -23,7 +25,7 @@ std::optional<std::uint64_t> optional_count(const Json& json, const char* object
   const auto value = outer->find(key);
   if (value == outer->end()) return std::nullopt;
   if (!value->is_number_unsigned())
-    fail(ErrorKind::kInput, "{}: {}.{} is no count", path.string(), object, key);
+    fail(ErrorKind::kInput, "{}: {}.{} is no count; {}", path.string(), object, key, kRemedy);
   return value->get<std::uint64_t>();
 }
 
@@ -32,7 +34,8 @@ FileFacts file_facts(const Json& json, const fs::path& path, std::string_view na
   const auto hash = json.find("sha256");
   if (bytes == json.end() || !bytes->is_number_unsigned() || hash == json.end() ||
       !hash->is_string())
-    fail(ErrorKind::kInput, "{}: files.{} has no bytes and sha256", path.string(), name);
+    fail(ErrorKind::kInput, "{}: files.{} has no bytes and sha256; {}", path.string(), name,
+         kRemedy);
   return {bytes->get<std::uint64_t>(), hash->get<std::string>()};
 }
 
@@ -41,8 +44,9 @@ Manifest manifest_from_json(const Json& json, const fs::path& path) {
     if (!right) fail(ErrorKind::kInput, "{}: {}", path.string(), what);
   };
   expect(json.is_object() && json.value("format", Json()) == "cmf-tdata",
-         "is no manifest of teacher data (format is not cmf-tdata)");
-  expect(json.value("version", Json()) == 1, "only version 1 of teacher data is known");
+         "is no manifest of teacher data (format is not cmf-tdata); give the folder of a set");
+  expect(json.value("version", Json()) == 1,
+         "only version 1 of teacher data is known; write the set in that version");
   expect(json.value("complete", Json()) == true,
          "the set is not complete; finish it before it is used");
   Manifest manifest;
@@ -55,7 +59,7 @@ Manifest manifest_from_json(const Json& json, const fs::path& path) {
   }
   const auto files = json.find("files");
   if (files == json.end()) return manifest;
-  expect(files->is_object(), "files is no object");
+  expect(files->is_object(), fmt::format("files is no object; {}", kRemedy));
   for (const std::string_view name : kKnownFiles) {
     const auto entry = files->find(std::string(name));
     if (entry != files->end())
@@ -69,7 +73,7 @@ std::string required_text(const Json& json, const char* key, const std::string& 
   const auto value = json.find(key);
   if (value != json.end() && value->is_string() && !value->get_ref<const std::string&>().empty())
     return value->get<std::string>();
-  fail(ErrorKind::kInput, "{}: {} is no text", where, key);
+  fail(ErrorKind::kInput, "{}: {} is no text; {}", where, key, kRemedy);
 }
 
 }  // namespace
@@ -77,10 +81,9 @@ std::string required_text(const Json& json, const char* key, const std::string& 
 Manifest read_manifest(const fs::path& folder) {
   const fs::path path = folder / "manifest.json";
   const std::string text = read_text_file(path, kMaxManifestBytes);
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded())
-    fail(ErrorKind::kInput, "{}: is no valid JSON; the teacher data is damaged", path.string());
-  return manifest_from_json(json, path);
+  if (const std::string problem = cmf::json_problem(text); !problem.empty())
+    fail(ErrorKind::kInput, "{}: {}; {}", path.string(), problem, kRemedy);
+  return manifest_from_json(Json::parse(text), path);
 }
 
 void verify_files(const fs::path& folder, const Manifest& manifest) {
@@ -89,13 +92,13 @@ void verify_files(const fs::path& folder, const Manifest& manifest) {
     const std::uint64_t bytes = ReadFile(path).size();
     if (bytes != facts.bytes) {
       fail(ErrorKind::kInput,
-           "{}: has {} bytes and its manifest says {}; the file is damaged or was replaced",
+           "{}: has {} bytes and its manifest says {}; the file is damaged or was replaced, copy the set again",
            path.string(), bytes, facts.bytes);
     }
     const std::string hash = sha256_file(path);
     if (hash != facts.sha256) {
       fail(ErrorKind::kInput,
-           "{}: sha256 mismatch (manifest {}, computed {}); the file is damaged or was replaced",
+           "{}: sha256 mismatch (manifest {}, computed {}); the file is damaged or was replaced, copy the set again",
            path.string(), facts.sha256, hash);
     }
   }
@@ -108,31 +111,34 @@ Prompts::Prompts(const fs::path& folder, const Manifest& manifest)
   std::string_view line;
   for (std::uint64_t number = 1; lines.next(line); ++number) {
     const std::string where = fmt::format("{}: line {}", path_.string(), number);
-    const Json json = Json::parse(line.begin(), line.end(), nullptr, false);
-    if (!json.is_object()) fail(ErrorKind::kInput, "{}: is no JSON object", where);
+    if (const std::string problem = cmf::json_problem(line); !problem.empty())
+      fail(ErrorKind::kInput, "{}: {}; {}", where, problem, kRemedy);
+    const Json json = Json::parse(line.begin(), line.end());
+    if (!json.is_object()) fail(ErrorKind::kInput, "{}: is no JSON object; {}", where, kRemedy);
     const std::string id = required_text(json, "id", where);
     const std::string split = required_text(json, "split", where);
     if (split != "train" && split != "val" && split != "test")
-      fail(ErrorKind::kInput, "{}: split '{}' is none of train, val, test", where, split);
+      fail(ErrorKind::kInput, "{}: split '{}' is none of train, val, test; {}", where, split,
+           kRemedy);
     const auto messages = json.find("messages");
     if (messages == json.end() || !messages->is_array() || messages->empty())
-      fail(ErrorKind::kInput, "{}: has no messages", where);
+      fail(ErrorKind::kInput, "{}: has no messages; {}", where, kRemedy);
     if (!splits_.emplace(id, split).second)
-      fail(ErrorKind::kInput, "{}: the id {} occurs twice", where, id);
+      fail(ErrorKind::kInput, "{}: the id {} occurs twice; {}", where, id, kRemedy);
   }
   if (manifest.prompts && *manifest.prompts != splits_.size()) {
-    fail(ErrorKind::kInput, "{}: has {} prompts and the manifest says {}", path_.string(),
-         splits_.size(), *manifest.prompts);
+    fail(ErrorKind::kInput, "{}: has {} prompts and the manifest says {}; {}", path_.string(),
+         splits_.size(), *manifest.prompts, kRemedy);
   }
 }
 
 void Prompts::use(const std::string& id, const std::string& split, const std::string& where) {
   const auto found = splits_.find(id);
   if (found == splits_.end())
-    fail(ErrorKind::kInput, "{}: its prompt {} is not in {}", where, id, path_.string());
+    fail(ErrorKind::kInput, "{}: its prompt {} is not in {}; {}", where, id, path_.string(), kRemedy);
   if (found->second != split) {
-    fail(ErrorKind::kInput, "{}: has split {} and its prompt {} has {}", where, split, id,
-         found->second);
+    fail(ErrorKind::kInput, "{}: has split {} and its prompt {} has {}; {}", where, split, id,
+         found->second, kRemedy);
   }
   used_.insert(id);
 }
@@ -140,7 +146,7 @@ void Prompts::use(const std::string& id, const std::string& split, const std::st
 void Prompts::check_all_used() const {
   for (const auto& [id, split] : splits_) {
     if (used_.contains(id)) continue;
-    fail(ErrorKind::kInput, "{}: prompt {} has no record; the teacher data is incomplete",
+    fail(ErrorKind::kInput, "{}: prompt {} has no record; the teacher data is incomplete, copy it again",
          path_.string(), id);
   }
 }

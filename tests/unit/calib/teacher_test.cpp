@@ -241,6 +241,25 @@ TEST(Teacher, prompts_are_matched_in_a_full_verification) {
   expect_error(set, "has no messages", false);
 }
 
+TEST(Teacher, a_key_that_occurs_twice_is_named_in_every_file) {
+  const std::pair<const char*, const char*> files[] = {{"records.jsonl", "\"rid\":"},
+                                                       {"prompts.jsonl", "\"id\":"},
+                                                       {"manifest.json", "\"version\":"}};
+  for (const auto& [name, key] : files) {
+    const fs::path folder = TeacherSet().write(false);
+    std::string bytes = test::read_bytes(folder / name);
+    bytes.replace(bytes.find(key), 0, std::string(key) + "1,");
+    test::write_bytes(folder / name, bytes);
+    try {
+      (void)read(folder, ":all", {.tokens = 1000, .vocab = 15});
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("occurs twice"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Teacher, a_flipped_bit_in_any_file_is_found_by_its_hash) {
   for (const char* name : {"records.jsonl", "tokens.idx", "tokens.bin", "prompts.jsonl"}) {
     const fs::path folder = TeacherSet().write();
