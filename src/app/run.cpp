@@ -78,8 +78,8 @@ void add_common(CLI::App& app, CommonOptions& common) {
       ->check(CLI::Range(0, 4096));
   app.add_option("--simd", common.simd, "Kernels to use: auto, portable, avx2, avx512")
       ->check(CLI::IsMember({"auto", "portable", "avx2", "avx512"}));
-  app.add_flag("--quiet", common.quiet, "Only warnings and errors");
-  app.add_flag("--verbose", common.verbose, "Also details");
+  CLI::Option* quiet = app.add_flag("--quiet", common.quiet, "Only warnings and errors");
+  app.add_flag("--verbose", common.verbose, "Also details")->excludes(quiet);
   app.add_flag("--json-log", common.json_log, "Log and progress as JSON lines on stderr");
 }
 
@@ -89,6 +89,19 @@ void occupy_standard_descriptors() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
     if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);
   }
+}
+
+/// Known before the words are parsed, so that what is wrong with them is said in this style too.
+bool asks_for_json(const std::vector<std::string>& words) {
+  return std::find(words.begin(), words.end(), "--json-log") != words.end();
+}
+
+/// Exit code for words that were not understood, or ask for help or version (0).
+int explain(const CLI::App& app, const CLI::ParseError& error, const CommonOptions& common) {
+  const bool failed = error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success);
+  if (!failed || !common.json_log) return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
+  say(common, LogLevel::kError, fmt::format("{}; --help lists the options", error.what()));
+  return 2;
 }
 
 int run_checked(const CommonOptions& common, const Action& action) {
@@ -136,7 +149,7 @@ Session::Session(const CommonOptions& options)
 
 void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    fail(ErrorKind::kIo, "standard output cannot be written");
+    fail(ErrorKind::kIo, "standard output cannot be written; check where it leads (a closed pipe, a full disk)");
   }
 }
 
@@ -175,14 +188,16 @@ int run(int argc, char** argv) {
   add_hessians(app, common, action);
   add_devices(app, common, action);
   add_selftest(app, common, action);
+  const std::vector<std::string> line(argv + std::min(argc, 1), argv + argc);
+  common.json_log = asks_for_json(line);
   const int parsed = run_checked(common, [&] {
     try {
-      std::vector<std::string> words = expand_recipe(app, {argv + 1, argv + argc});
+      std::vector<std::string> words = expand_recipe(app, line);
       std::reverse(words.begin(), words.end());  // as the library wants them
       app.parse(std::move(words));
     } catch (const CLI::ParseError& error) {
-      const int code = app.exit(error, std::cout, std::cerr);
-      return code == 0 ? -1 : 2;
+      const int code = explain(app, error, common);
+      return code == 0 ? -1 : code;
     }
     return 0;
   });

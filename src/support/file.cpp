@@ -42,6 +42,11 @@ void sync_folder(const fs::path& folder) {
   ::close(descriptor);
 }
 
+[[noreturn]] void fail_link(const fs::path& path) {
+  fail(ErrorKind::kIo, "{}: is a symbolic link; remove it or choose another output",
+       path.string());
+}
+
 /// Refuses a file with content that does not begin with `mark`: emptying it would destroy what is
 /// not ours.
 void check_mark(int descriptor, const fs::path& path, std::string_view mark) {
@@ -119,7 +124,7 @@ std::string read_text_file(const fs::path& path, std::uint64_t limit_bytes) {
   const MappedFile file(path);
   const ByteSpan bytes = file.bytes();
   if (bytes.size() > limit_bytes) {
-    fail(ErrorKind::kInput, "{}: has {} bytes, more than the {} that are allowed here",
+    fail(ErrorKind::kInput, "{}: has {} bytes, more than the {} that are allowed here; check that it is the right file",
          path.string(), bytes.size(), limit_bytes);
   }
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -134,6 +139,7 @@ std::optional<std::uint64_t> free_space_bytes(const fs::path& path) {
 void AtomicFile::check_partial(const fs::path& final_path, std::string_view mark) {
   const fs::path path = final_path.string() + ".partial";
   std::error_code ignored;
+  if (fs::is_symlink(path, ignored)) fail_link(path);
   if (!fs::is_regular_file(path, ignored)) return;
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) fail_io(path, "cannot open for reading", errno);
@@ -159,10 +165,7 @@ AtomicFile::AtomicFile(fs::path final_path, Naming naming, std::string_view mark
     // emptied.
     const int create = naming == Naming::kPartial ? O_CREAT : 0;
     descriptor_ = ::open(temporary_path_.c_str(), O_RDWR | create | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (descriptor_ < 0 && errno == ELOOP) {
-      fail(ErrorKind::kIo, "{}: is a symbolic link; remove it or choose another output",
-           temporary_path_.string());
-    }
+    if (descriptor_ < 0 && errno == ELOOP) fail_link(temporary_path_);
     if (descriptor_ < 0) fail_io(temporary_path_, "cannot create", errno);
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       ::close(descriptor_);
@@ -240,7 +243,7 @@ void AtomicFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_io(temporary_path_, "cannot read back", errno);
     if (got == 0)
-      fail(ErrorKind::kIo, "{}: ends before offset {}", temporary_path_.string(),
+      fail(ErrorKind::kIo, "{}: ends before offset {}; another program has cut it, so start anew", temporary_path_.string(),
            offset + bytes.size());
     offset += static_cast<std::uint64_t>(got);
     bytes = bytes.subspan(static_cast<std::size_t>(got));
