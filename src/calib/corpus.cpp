@@ -84,8 +84,13 @@ SourceReport read_teacher_source(const SourceSpec& source, std::int64_t budget,
     log.warn("{}: the windows of teacher data begin as its records do; no BOS is put in front",
              source.path.string());
   }
-  const TeacherWindows read = read_teacher(
-      selector, {budget, options.window, options.vocab, options.verify_teacher}, log);
+  const TeacherWindows read = read_teacher(selector,
+                                           {.tokens = budget,
+                                            .window = options.window,
+                                            .vocab = options.vocab,
+                                            .tokenizer = options.tokenizer,
+                                            .verify = options.verify_teacher},
+                                           log);
   SourceReport report = new_report(source, budget);
   report.tokens_used = read.windows.tokens();
   report.sha256 = read.sha256;

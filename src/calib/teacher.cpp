@@ -35,6 +35,9 @@ class TeacherReader {
       prompts_ = std::make_unique<teacher::Prompts>(selector.folder, manifest_);
   }
 
+  void check_tokenizer(Log& log) const {
+    teacher::check_tokenizer(selector_.folder, manifest_.tokenizer, options_.tokenizer, log);
+  }
   TeacherWindows run() {
     LineReader lines(records_, 0, teacher::kMaxLineBytes);
     std::string_view line;
@@ -166,7 +169,9 @@ void check_teacher_folder(const TeacherSelector& selector) {
 
 TeacherWindows read_teacher(const TeacherSelector& selector, const TeacherOptions& options,
                             Log& log) {
-  TeacherWindows windows = TeacherReader(selector, options).run();
+  TeacherReader reader(selector, options);
+  reader.check_tokenizer(log);
+  const TeacherWindows windows = reader.run();
   log.info("{}: {} records of split {}{}", selector.folder.string(), windows.records,
            selector.split,
            options.verify ? ", all files verified" : ", not verified (--verify-tdata off)");

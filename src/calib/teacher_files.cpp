@@ -39,6 +39,32 @@ FileFacts file_facts(const Json& json, const fs::path& path, std::string_view na
   return {bytes->get<std::uint64_t>(), hash->get<std::string>()};
 }
 
+/// The object "tokenizer", which sets without a model behind them lack.
+TokenizerFacts tokenizer_facts(const Json& json, const fs::path& path) {
+  const auto tokenizer = json.find("tokenizer");
+  if (tokenizer == json.end() || tokenizer->is_null()) return {};
+  const auto damaged = [&path](std::string_view what) {
+    fail(ErrorKind::kInput, "{}: tokenizer{}; {}", path.string(), what, kRemedy);
+  };
+  if (!tokenizer->is_object()) damaged(" is no object");
+  TokenizerFacts facts;
+  if (const auto size = optional_count(json, "tokenizer", "vocab_size", path)) {
+    if (*size < 1 || *size > std::uint64_t{1} << 31) damaged(".vocab_size is not possible");
+    facts.size = static_cast<std::int64_t>(*size);
+  }
+  const auto hash = tokenizer->find("vocab_sha256");
+  if (hash == tokenizer->end()) return facts;
+  if (!hash->is_string()) damaged(".vocab_sha256 is no text");
+  facts.sha256 = hash->get<std::string>();
+  return facts;
+}
+
+std::string tokenizer_text(const TokenizerFacts& facts) {
+  std::string text = facts.size > 0 ? fmt::format("{} tokens", facts.size) : "unknown size";
+  if (!facts.sha256.empty()) text += ", sha256 " + facts.sha256;
+  return text;
+}
+
 Manifest manifest_from_json(const Json& json, const fs::path& path) {
   const auto expect = [&](bool right, std::string_view what) {
     if (!right) fail(ErrorKind::kInput, "{}: {}", path.string(), what);
@@ -57,6 +83,7 @@ Manifest manifest_from_json(const Json& json, const fs::path& path) {
     const Json format = input->value("format", Json());
     if (format.is_string()) manifest.input_format = format.get<std::string>();
   }
+  manifest.tokenizer = tokenizer_facts(json, path);
   const auto files = json.find("files");
   if (files == json.end()) return manifest;
   expect(files->is_object(), fmt::format("files is no object; {}", kRemedy));
@@ -84,6 +111,26 @@ Manifest read_manifest(const fs::path& folder) {
   if (const std::string problem = cmf::json_problem(text); !problem.empty())
     fail(ErrorKind::kInput, "{}: {}; {}", path.string(), problem, kRemedy);
   return manifest_from_json(Json::parse(text), path);
+}
+
+void check_tokenizer(const fs::path& folder, const TokenizerFacts& teacher,
+                     const TokenizerFacts& model, Log& log) {
+  const bool hashes = !teacher.sha256.empty() && !model.sha256.empty();
+  if (hashes && teacher.sha256 == model.sha256) return;
+  const std::string both = fmt::format("tokenizer: {} in the teacher data; {} in the model",
+                                       tokenizer_text(teacher), tokenizer_text(model));
+  const std::string path = (folder / "manifest.json").string();
+  if (teacher.size > 0 && model.size > 0 && teacher.size != model.size) {
+    fail(ErrorKind::kRefused,
+         "{}: {}; the token ids mean something else there, so make the teacher data anew with the "
+         "model's tokenizer",
+         path, both);
+  }
+  if (hashes) {
+    log.warn(
+        "{}: {}; if these are not two spellings of one tokenizer, the token ids mean something else",
+        path, both);
+  }
 }
 
 void verify_files(const fs::path& folder, const Manifest& manifest) {

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "cortiq/calib/teacher.hpp"
 #include "read_file.hpp"
 
 namespace cortiq::calib::teacher {
@@ -25,9 +26,13 @@ struct Manifest {
   std::optional<std::uint64_t> records;
   std::optional<std::uint64_t> prompts;
   std::string input_format;
+  TokenizerFacts tokenizer;  ///< that made the tokens, where it is named
 };
 /// Refuses other formats, versions and unfinished sets.
 [[nodiscard]] Manifest read_manifest(const std::filesystem::path& folder);
+/// See read_teacher. @param model  its tokenizer
+void check_tokenizer(const std::filesystem::path& folder, const TokenizerFacts& teacher,
+                     const TokenizerFacts& model, Log& log);
 /// Sizes and sha256 of the files that the manifest lists. Other names in it are not followed.
 void verify_files(const std::filesystem::path& folder, const Manifest& manifest);
 

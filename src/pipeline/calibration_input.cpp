@@ -126,6 +126,7 @@ CalibrationInput load_calibration(const cmf::Source& source, const model::Arch& 
   corpus_options.window = input.settings.window;
   corpus_options.bos = resolve_bos(options.bos, tokenizer, arch);
   corpus_options.vocab = arch.vocab;
+  corpus_options.tokenizer = {tokenizer.size(), input.tokenizer_hash};
   corpus_options.chat = chat_renderer(source, tokenizer);
   corpus_options.verify_teacher = options.verify_teacher;
   input.bos = corpus_options.bos >= 0;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cortiq/calib/teacher.hpp"
 #include "cortiq/calib/text.hpp"
 #include "cortiq/model/windows.hpp"
 #include "cortiq/support/log.hpp"
@@ -51,6 +52,7 @@ struct CorpusOptions {
   model::TokenId bos = -1;  ///< put in front of each window when >= 0 (counts as one of its tokens;
                             ///< not with teacher data, whose tokens are complete)
   std::int64_t vocab = 0;   ///< bound of the ids of teacher data; 0 = not checked
+  TokenizerFacts tokenizer = {};  ///< see TeacherOptions
   bool verify_teacher = true;  ///< see TeacherOptions::verify
   RenderChat chat = {};        ///< of the model's chat template; empty if it has none
 };

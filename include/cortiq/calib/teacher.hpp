@@ -30,10 +30,17 @@ struct TeacherSelector {
 /// Throws Error{kUsage}.
 [[nodiscard]] TeacherSelector parse_teacher_selector(std::string_view text);
 
+/// Which tokenizer gave or understands token ids.
+struct TokenizerFacts {
+  std::int64_t size = 0;  ///< one more than the greatest id; 0 = unknown
+  std::string sha256;     ///< of tokenizer.json, hex; empty = unknown
+};
+
 struct TeacherOptions {
   std::int64_t tokens = 0;     ///< wanted; 0 gives no windows
   std::int64_t window = 2048;  ///< tokens per window at most; below 2 counts as 2
   std::int64_t vocab = 0;      ///< ids must be below; 0 = not checked
+  TokenizerFacts tokenizer = {};  ///< the model's; compared with the one that the manifest names
   bool verify = true;          ///< read and check all records and the hashes of all files
 };
 struct TeacherWindows {
@@ -45,7 +52,9 @@ struct TeacherWindows {
 /// Existence and form of the folder's manifest.
 void check_teacher_folder(const TeacherSelector& selector);
 /// Windows in file order until `tokens` are reached (a last window of one token takes two). Without
-/// `verify` reading ends there, and hashes are not compared. No usable record: Error{kInput}.
+/// `verify` reading ends there, and hashes of files are not compared. No usable record: Error{kInput}.
+/// A tokenizer of another size: Error{kRefused}; of the same size and another hash: a warning, since
+/// one tokenizer can be written in many ways.
 [[nodiscard]] TeacherWindows read_teacher(const TeacherSelector& selector,
                                           const TeacherOptions& options, Log& log);
 

@@ -111,6 +111,20 @@ TEST_F(CalibrationSources, teacher_data_gives_windows_that_end_with_its_records)
   fs::remove(path("x.hess"));
   expect_exit(2, {"hessians", "capture", tiny_model(), path("x.hess"), "--calib",
                   eval_text() + "=1e308", "--calib", set.string() + "=1e308"});
+  fs::copy(set, folder_ / "foreign.tdata");
+  json manifest = json::parse(read_file(set / "manifest.json"));
+  manifest["tokenizer"] = {{"vocab_size", 2048}, {"vocab_sha256", "00ff"}};
+  fs::remove(folder_ / "foreign.tdata/manifest.json");
+  std::ofstream(folder_ / "foreign.tdata/manifest.json") << manifest.dump();
+  const ProgramResult spelled = capture(tiny_model(), path("foreign.tdata"), "x.hess");
+  EXPECT_NE(spelled.err.find("sha256 00ff in the teacher data"), std::string::npos) << spelled.err;
+  manifest["tokenizer"]["vocab_size"] = 2049;
+  std::ofstream(folder_ / "foreign.tdata/manifest.json") << manifest.dump();
+  const ProgramResult foreign = capture(tiny_model(), path("foreign.tdata"), "y.hess", 3);
+  EXPECT_NE(foreign.err.find("2049 tokens, sha256 00ff in the teacher data; 2048 tokens, sha256 "),
+            std::string::npos)
+      << foreign.err;
+  EXPECT_FALSE(fs::exists(path("y.hess")));
   fs::copy(set, folder_ / "bad.tdata");
   fs::permissions(folder_ / "bad.tdata/tokens.bin", fs::perms::owner_all);
   std::fstream(folder_ / "bad.tdata/tokens.bin", std::ios::in | std::ios::out | std::ios::binary)

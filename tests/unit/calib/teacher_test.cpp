@@ -280,6 +280,52 @@ TEST(Teacher, a_flipped_bit_in_any_file_is_found_by_its_hash) {
   }
 }
 
+TEST(Teacher, a_tokenizer_of_another_size_is_refused_and_another_spelling_is_said) {
+  const TokenizerFacts model{15, "aa"};
+  const auto read_with = [&](const json& tokenizer, MemoryLog& log) {
+    TeacherSet set;
+    if (!tokenizer.is_null()) set.manifest["tokenizer"] = tokenizer;
+    const TeacherSelector selector = parse_teacher_selector(set.write().string());
+    for (const bool verify : {true, false})
+      (void)read_teacher(selector, {.tokens = 10, .tokenizer = model, .verify = verify}, log);
+  };
+  const auto warnings_of = [](const MemoryLog& log) {
+    std::vector<std::string> texts;
+    for (const auto& [level, text] : log.lines) {
+      if (level == LogLevel::kWarning) texts.push_back(text);
+    }
+    return texts;
+  };
+  MemoryLog quiet;
+  // What is not named is not compared; equal hashes are equal tokenizers.
+  for (const json& same : {json(), json::object(), json{{"vocab_size", 15}},
+                           json{{"vocab_sha256", "aa"}}, json{{"vocab_sha256", "aa"}, {"eos_id", 3}}})
+    read_with(same, quiet);
+  EXPECT_TRUE(warnings_of(quiet).empty());
+  MemoryLog told;
+  read_with({{"vocab_size", 15}, {"vocab_sha256", "bb"}}, told);
+  const std::vector<std::string> warnings = warnings_of(told);
+  ASSERT_EQ(warnings.size(), 2U);
+  EXPECT_NE(warnings[0].find("15 tokens, sha256 bb in the teacher data; 15 tokens, sha256 aa in the "
+                             "model"),
+            std::string::npos)
+      << warnings[0];
+  for (const json& other : {json{{"vocab_size", 16}}, json{{"vocab_size", 16}, {"vocab_sha256", "bb"}}}) {
+    try {
+      read_with(other, quiet);
+      ADD_FAILURE() << other;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRefused);
+      const std::string text = error.what();
+      EXPECT_NE(text.find("16 tokens"), std::string::npos) << text;
+      EXPECT_NE(text.find("15 tokens, sha256 aa in the model"), std::string::npos) << text;
+    }
+  }
+  for (const json& damaged : {json(3), json{{"vocab_size", -1}}, json{{"vocab_size", 0}},
+                              json{{"vocab_sha256", 1}}})
+    EXPECT_THROW(read_with(damaged, quiet), Error) << damaged;
+}
+
 TEST(Teacher, manifests_of_other_things_are_refused) {
   for (const char* text :
        {"", "[]", "{}", R"({"format":"x","version":1,"complete":true})",
