@@ -37,6 +37,7 @@ function(cortiq_test_folder LABEL MODULE)
     add_dependencies(${name} cortiq-quant)
   endif()
   if(CORTIQ_SANITIZE)
+    target_compile_definitions(${name} PRIVATE CORTIQ_SANITIZED)
     math(EXPR timeout "${timeout} * 5")
   endif()
   gtest_discover_tests(${name} TEST_PREFIX "${LABEL}/${MODULE}/" DISCOVERY_MODE PRE_TEST

@@ -79,6 +79,8 @@ void StreamCapture::add_residual(ConstMatrixView<float> reference, ConstMatrixVi
 }
 
 StreamMoments StreamCapture::take() {
+  shift_->end_of_rows();
+  if (residual_) residual_->end_of_rows();
   return {capture_.take(0), std::move(shift_), std::move(residual_)};
 }
 

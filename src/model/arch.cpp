@@ -262,7 +262,20 @@ std::string layer_tensor(std::int64_t layer, std::string_view suffix) {
   return fmt::format("model.layers.{}.{}", layer, suffix);
 }
 
-Arch read_arch(const cmf::Source& source) {
+namespace {
+
+const char* remedy(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kUnsupported:
+      return "; without a forward pass, `cortiq-quant quantize` can round such a model";
+    case ErrorKind::kInput:
+      return "; the model is damaged or was converted wrongly, convert it again";
+    default:
+      return "";
+  }
+}
+
+Arch parse_arch(const cmf::Source& source) {
   const Fields fields(source.header().arch(), fmt::format("{}: header", source.path().string()));
   check_family(fields);
   constexpr std::int64_t kMaxWidth = std::int64_t{1} << 24;
@@ -287,6 +300,16 @@ Arch read_arch(const cmf::Source& source) {
   read_tokens(source, arch);
   check_tensors(source, arch);
   return arch;
+}
+
+}  // namespace
+
+Arch read_arch(const cmf::Source& source) {
+  try {
+    return parse_arch(source);
+  } catch (const Error& error) {
+    throw Error(error.kind(), std::string(error.what()) + remedy(error.kind()));
+  }
 }
 
 }  // namespace cortiq::model

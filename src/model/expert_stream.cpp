@@ -84,6 +84,7 @@ void ExpertStream::route() {
     const MatrixView<float> x(s.normed.data(), rows, s.stream.arch.hidden);
     input(first, x);
     apply(weights.router, x, logits.block(first, 0, rows, width), s.pool);
+    if (s.stream.after_panel) s.stream.after_panel();
   }
   s.routing.choose(*s.stream.arch.experts, logits.block(0, 0, tokens, count), weights.expert_bias,
                    s.pool);
@@ -131,12 +132,22 @@ void ExpertStream::add_shared(std::int64_t first, const LinearStack& down,
   add_scaled_rows(s.sum.view(), index, factor, s.project(down, activated), s.pool);
 }
 
+void ExpertStream::release() const noexcept { state_->sum.release(0, state_->sum.view().rows()); }
+
 std::optional<std::int64_t> ExpertStream::finish() {
   State& s = *state_;
-  const MatrixView<float> sum = s.sum.view();
   const std::vector<float>& norm = s.stream.weights.post_mlp_norm;
-  if (!norm.empty()) norm_rows(sum, norm, s.stream.arch.norm_eps, sum, s.pool);
-  return add_matrix(s.stream.states, sum, s.pool);
+  const MatrixView<float> all = s.stream.states;
+  for (std::int64_t first = 0; first < all.rows(); first += kPanelRows) {
+    const std::int64_t rows = std::min(kPanelRows, all.rows() - first);
+    const MatrixView<float> sum = s.sum.view().block(first, 0, rows, all.cols());
+    if (!norm.empty()) norm_rows(sum, norm, s.stream.arch.norm_eps, sum, s.pool);
+    const auto bad = add_matrix(all.block(first, 0, rows, all.cols()), sum, s.pool);
+    if (bad) return first + *bad;
+    release();
+    if (s.stream.after_panel) s.stream.after_panel();
+  }
+  return std::nullopt;
 }
 
 std::uint64_t ExpertStream::scratch_bytes(const Arch& arch, std::int64_t tokens) {

@@ -227,24 +227,11 @@ std::int64_t Forward::rows_in_use(std::int64_t tokens) const {
   return std::min(tokens, std::max(state_->options.batch_tokens, experts ? kExpertRows : 0));
 }
 
-std::uint64_t Forward::layer_memory_bytes(std::int64_t tokens) const {
+std::uint64_t Forward::layer_memory_bytes(std::int64_t layer, std::int64_t tokens) const {
   const Arch& arch = state_->arch;
-  // Matrices that a layer holds as f32 for all windows; routed experts come one at a time.
-  std::vector<std::int64_t> values(static_cast<std::size_t>(arch.layers), 0);
-  for (std::int64_t layer = 0; layer < arch.layers; ++layer) {
-    const std::string prefix = layer_tensor(layer, "");
-    for (const cmf::TensorInfo& info : state_->source.tensors()) {
-      const bool here = info.name.starts_with(prefix);
-      if (here && info.name.find(".experts.") == std::string::npos)
-        values[static_cast<std::size_t>(layer)] += info.elements();
-    }
-  }
   const std::int64_t batch = std::min(state_->options.batch_tokens, tokens);
-  std::uint64_t bytes = LayerScratch::bytes(arch, batch);
-  if (!values.empty())
-    bytes += static_cast<std::uint64_t>(*std::max_element(values.begin(), values.end())) *
-             sizeof(float);
-  if (arch.experts && arch.experts->width > 0)
+  std::uint64_t bytes = LayerStream::bytes(arch, state_->source, layer, batch);
+  if (has_experts(arch, layer))
     bytes += ExpertLayer::bytes(arch, std::min(tokens, std::max(kExpertRows, batch)), batch);
   return bytes;
 }

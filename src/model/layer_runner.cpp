@@ -52,9 +52,9 @@ LayerScratch::LayerScratch(const Arch& arch, std::int64_t rows)
 LayerScratch::~LayerScratch() = default;
 LayerScratch::LayerScratch(LayerScratch&&) noexcept = default;
 
-std::uint64_t LayerScratch::bytes(const Arch& arch, std::int64_t rows) {
-  const std::int64_t width =
-      2 * arch.hidden + in_width(arch) + mix_width(arch) + 2 * arch.intermediate;
+std::uint64_t LayerScratch::bytes(const Arch& arch, std::int64_t rows, bool with_mlp) {
+  const std::int64_t width = 2 * arch.hidden + in_width(arch) + mix_width(arch) +
+                             (with_mlp ? 2 * arch.intermediate : 0);
   return static_cast<std::uint64_t>(rows * width) * sizeof(float) +
          AttentionBuffers::bytes(arch, rows);
 }

@@ -79,8 +79,10 @@ void LayerStream::add_mlp(std::int64_t batch, ConstMatrixView<float> activated) 
   if (bad) fail_state_not_finite(s.stream.source, s.stream.windows, s.layer, b.first_token + *bad);
 }
 
-std::uint64_t LayerStream::scratch_bytes(const Arch& arch, std::int64_t batch_tokens) {
-  return LayerScratch::bytes(arch, batch_tokens);
+std::uint64_t LayerStream::bytes(const Arch& arch, const cmf::Source& source, std::int64_t layer,
+                                 std::int64_t batch_tokens) {
+  return layer_weight_bytes(source, layer) +
+         LayerScratch::bytes(arch, batch_tokens, !has_experts(arch, layer));
 }
 
 void fail_state_not_finite(const cmf::Source& source, const Windows& windows, std::int64_t layer,

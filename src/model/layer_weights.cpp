@@ -186,6 +186,16 @@ LayerWeights load_layer(const Arch& arch, const cmf::Source& source, std::int64_
   return weights;
 }
 
+std::uint64_t layer_weight_bytes(const cmf::Source& source, std::int64_t layer) {
+  const std::string prefix = layer_tensor(layer, "");
+  std::int64_t values = 0;
+  for (const cmf::TensorInfo& info : source.tensors()) {
+    if (info.name.starts_with(prefix) && info.name.find(".experts.") == std::string::npos)
+      values += info.elements();
+  }
+  return static_cast<std::uint64_t>(values) * sizeof(float);
+}
+
 void load_expert(const cmf::Source& source, std::int64_t layer, std::int64_t expert,
                  ExpertWeights& out, Pool& pool) {
   const std::string prefix = fmt::format("mlp.experts.{}.", expert);

@@ -7,7 +7,7 @@
 
 #include "cortiq/linalg/gemm.hpp"
 #include "cortiq/support/memory.hpp"
-#include "sequential_plan.hpp"
+#include "sequential_memory.hpp"
 
 namespace cortiq::pipeline {
 namespace {
@@ -47,14 +47,6 @@ std::uint64_t sweep_bytes(const Plan& plan, const cmf::Source& source, std::size
          linalg::gemm_f64_scratch_bytes(chunk, cols);
 }
 
-/// What the products of the forward pass and of the Hessians pack.
-std::uint64_t forward_scratch_bytes(const Plan& plan) {
-  std::int64_t widest = 0;
-  for (const GroupPlan& group : plan.groups) widest = std::max(widest, group.width);
-  const std::int64_t batch = model::ForwardOptions{}.batch_tokens;
-  return linalg::gemm_f32_scratch_bytes(std::max(batch, widest), widest);
-}
-
 /// Sum of the `count` largest.
 std::uint64_t sum_of_largest(std::vector<std::uint64_t> values, std::size_t count) {
   std::sort(values.rbegin(), values.rend());
@@ -77,6 +69,7 @@ std::uint64_t prior_bytes(const std::vector<const GroupPlan*>& groups) {
 /// The groups of one layer, or of one section of a cache.
 struct Layer {
   std::vector<const GroupPlan*> groups;
+  std::uint64_t weights = 0;       ///< f32 weights, panels and what products pack
   std::uint64_t hessians = 0;      ///< all of them
   std::uint64_t largest = 0;       ///< one Hessian
   std::uint64_t carry = 0;         ///< rows that the capture gathers
@@ -85,14 +78,20 @@ struct Layer {
   std::vector<std::uint64_t> with_hessian;  ///< the same, the Hessian read for it
 };
 
-std::vector<Layer> layers_of(const Plan& plan, const cmf::Source& source, int threads) {
+std::vector<Layer> layers_of(const Plan& plan, const cmf::Source& source,
+                             const model::Forward* forward, std::int64_t tokens) {
   std::map<std::int64_t, Layer> layers;
   for (const GroupPlan& group : plan.groups) layers[group.layer].groups.push_back(&group);
   std::vector<Layer> list;
   for (auto& [index, layer] : layers) {
+    if (forward != nullptr) {
+      const bool inside = index < forward->arch().layers;
+      layer.weights = forward_scratch_bytes(plan) +
+                      (inside ? forward->layer_memory_bytes(index, tokens) : 0);
+    }
     for (const GroupPlan* group : layer.groups) {
       const std::uint64_t hessian = group_hessian_bytes(*group);
-      const std::uint64_t need = solve_bytes(plan, *group, source, threads);
+      const std::uint64_t need = solve_bytes(plan, *group, source, plan.threads);
       layer.hessians += hessian;
       layer.largest = std::max(layer.largest, hessian);
       layer.carry += calib::capture_carry_bytes(group->width);
@@ -118,7 +117,7 @@ std::uint64_t capture_peak(const MemoryPlan& memory, const std::vector<Layer>& l
     const bool spilled = memory.hessian_limit > 0;
     const std::uint64_t held =
         spilled ? std::min(layer.hessians, memory.hessian_limit) : layer.hessians;
-    const std::uint64_t capture = memory.layer_weights + layer.carry + held;
+    const std::uint64_t capture = layer.weights + layer.carry + held;
     const std::uint64_t solve =
         layer.priors + (spilled ? sum_of_largest(layer.with_hessian, groups)
                                 : layer.hessians + sum_of_largest(layer.needs, groups));
@@ -176,6 +175,13 @@ void plan_one_shot(Plan& plan, const std::vector<Layer>& layers, int threads) {
 
 }  // namespace
 
+std::uint64_t forward_scratch_bytes(const Plan& plan) {
+  std::int64_t widest = 0;
+  for (const GroupPlan& group : plan.groups) widest = std::max(widest, group.width);
+  const std::int64_t batch = model::ForwardOptions{}.batch_tokens;
+  return linalg::gemm_f32_scratch_bytes(std::max(batch, widest), widest);
+}
+
 std::uint64_t group_hessian_bytes(const GroupPlan& group) {
   return calib::resident_hessian_bytes(group.width);
 }
@@ -220,24 +226,23 @@ void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* fo
     // What the process holds already is not in what is available.
     memory.budget = available ? *available / 100 * 85 + memory.base : kUnlimited;
   }
-  const std::vector<Layer> layers = layers_of(plan, source, threads);
+  const std::vector<Layer> layers = layers_of(plan, source, forward, tokens);
   std::uint64_t largest = 0;
   for (const Layer& layer : layers) {
     largest = std::max(largest, layer.largest);
     memory.hessians = std::max(memory.hessians, layer.hessians);
     memory.solve = std::max(memory.solve, most(layer.needs));
+    memory.layer_weights = std::max(memory.layer_weights, layer.weights);
   }
   if (forward != nullptr) {
     const std::int64_t hidden = forward->arch().hidden;
     memory.hidden_states = product(tokens, hidden, sizeof(float));
     memory.hidden_part = product(forward->rows_in_use(tokens), hidden, sizeof(float));
-    memory.layer_weights = forward->layer_memory_bytes(tokens) + forward_scratch_bytes(plan);
   }
   memory.spill_hidden = options.spill_folder.has_value();
   if (plan.sequential) {
-    set_sequential_needs(plan, source, *forward, tokens);
     const std::uint64_t rest =
-        memory.base + memory.layer_weights + std::max(memory.hessians, memory.solve);
+        memory.base + set_sequential_needs(plan, source, *forward, tokens);
     memory.spill_hidden = memory.spill_hidden || rest + memory.hidden_states > memory.budget;
     memory.peak = rest + memory.hidden_resident();
   } else {

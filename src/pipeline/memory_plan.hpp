@@ -17,6 +17,8 @@ namespace cortiq::pipeline {
 /// @param threads  members of a group are swept at the same time
 [[nodiscard]] std::uint64_t solve_bytes(const Plan& plan, const GroupPlan& group,
                                         const cmf::Source& source, int threads);
+/// What the products of the forward pass and of the Hessians pack.
+[[nodiscard]] std::uint64_t forward_scratch_bytes(const Plan& plan);
 /// Bytes of the Hessian itself.
 [[nodiscard]] std::uint64_t group_hessian_bytes(const GroupPlan& group);
 

@@ -188,6 +188,7 @@ void SequentialRun::output_stage(Layer& layer, Role role) {
     progress(layer, role == Role::kMixOut ? 1 : 3, layer.quantized.first_token(b));
   }
   if (!capture) return;
+  scale.reset();
   solve(*group, capture->take(), 0);
   model::reload_stack(written_, stage_stack(layer.quantized, role), pool());
   const MatrixView<float> all = kept(parts_.windows.tokens(), group->width);
@@ -195,6 +196,7 @@ void SequentialRun::output_stage(Layer& layer, Role role) {
     const std::int64_t rows = layer.quantized.rows(b).rows();
     join(layer.quantized, role, b,
          all.block(layer.quantized.first_token(b), 0, rows, group->width));
+    release_states();
   }
 }
 
@@ -211,6 +213,7 @@ void SequentialRun::run_head() {
     parts_.reference.head().norm(reference_states_.view().block(first, 0, rows, group.width), left);
     quantized_.head().norm(quantized_states_.view().block(first, 0, rows, group.width), right);
     capture.add(left, right);
+    release_states();
   }
   solve(group, capture.take(), 0);
 }
@@ -263,11 +266,15 @@ std::vector<DecodedTensor> SequentialRun::targets(const GroupPlan& group,
   return weights;
 }
 
+void SequentialRun::release_states() const {
+  for (const model::HiddenStates* states : {&reference_states_, &quantized_states_, &kept_})
+    states->release(0, states->view().rows());
+}
+
 void SequentialRun::progress(const Layer& layer, int stage, std::int64_t done_tokens) {
   parts_.job.context.interrupt.check();
   const std::int64_t tokens = parts_.windows.tokens();
-  for (const model::HiddenStates* states : {&reference_states_, &quantized_states_, &kept_})
-    states->release(0, states->view().rows());
+  release_states();
   const std::int64_t inside = (stage * tokens + done_tokens) / kStagesPerLayer;
   parts_.job.context.log.progress("calibrating", layer.index * tokens + inside,
                                   quantized_.arch().layers * tokens, "token layers");

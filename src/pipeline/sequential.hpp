@@ -67,10 +67,13 @@ class SequentialRun {
   void input_stage(Layer& layer, model::Role role);
   /// o or down: the product joins the residual stream.
   void output_stage(Layer& layer, model::Role role);
+  /// What lies on disk stops counting as memory.
+  void release_states() const;
   /// Step one of four inside a layer, for the progress line.
   void progress(const Layer& layer, int stage, std::int64_t done_tokens);
 
   // sequential_experts.cpp
+  void release_states(const Experts& experts) const;
   void expert_stage(Layer& layer);
   void shared_input(Layer& layer, Experts& experts);
   void run_expert(const Layer& layer, Experts& experts, std::int64_t expert);

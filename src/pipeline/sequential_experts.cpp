@@ -73,18 +73,22 @@ struct SequentialRun::Experts {
 
 namespace {
 
-/// Calls fn(first, part) for panels of the rows.
-template <typename Fn>
-void for_panels(std::span<const std::int32_t> rows, Fn&& fn) {
+/// Calls fn(first, part) for panels of the rows, behind each of them `after`.
+template <typename After, typename Fn>
+void for_panels(std::span<const std::int32_t> rows, const After& after, Fn&& fn) {
   const auto step = static_cast<std::size_t>(kPanelRows);
-  for (std::size_t first = 0; first < rows.size(); first += step)
+  for (std::size_t first = 0; first < rows.size(); first += step) {
     fn(first, rows.subspan(first, std::min(step, rows.size() - first)));
+    after();
+  }
 }
 
-template <typename Fn>
-void for_panels(std::int64_t rows, Fn&& fn) {
-  for (std::int64_t first = 0; first < rows; first += kPanelRows)
+template <typename After, typename Fn>
+void for_panels(std::int64_t rows, const After& after, Fn&& fn) {
+  for (std::int64_t first = 0; first < rows; first += kPanelRows) {
     fn(first, std::min(kPanelRows, rows - first));
+    after();
+  }
 }
 
 void copy_rows(ConstMatrixView<float> from, MatrixView<float> to) {
@@ -96,11 +100,11 @@ void copy_rows(ConstMatrixView<float> from, MatrixView<float> to) {
 void SequentialRun::expert_stage(Layer& layer) {
   const model::Arch& arch = quantized_.arch();
   Experts experts{{{parts_.reference.arch(), layer.reference.weights(), reference_states_.view(),
-                    parts_.spill_folder},
+                    parts_.spill_folder, [&] { release_states(); }},
                    layer.index,
                    pool()},
                   {{arch, layer.quantized.weights(), quantized_states_.view(),
-                    parts_.spill_folder},
+                    parts_.spill_folder, [&] { release_states(); }},
                    layer.index,
                    pool()},
                   layer.index,
@@ -140,11 +144,18 @@ void SequentialRun::expert_stage(Layer& layer) {
   check(experts.quantized, written_);
 }
 
+void SequentialRun::release_states(const Experts& experts) const {
+  release_states();
+  experts.reference.release();
+  experts.quantized.release();
+}
+
 void SequentialRun::shared_input(Layer& layer, Experts& experts) {
+  const auto release = [&] { release_states(experts); };
   const GroupPlan* group = find(layer.index, Role::kMlp);
   if (group == nullptr) return;
   calib::StreamCapture capture(input_of(*group), 0, pool());
-  for_panels(parts_.windows.tokens(), [&](std::int64_t first, std::int64_t count) {
+  for_panels(parts_.windows.tokens(), release, [&](std::int64_t first, std::int64_t count) {
     const auto rows = experts.input(first, count);
     capture.add(rows.x, rows.q);
   });
@@ -154,8 +165,9 @@ void SequentialRun::shared_input(Layer& layer, Experts& experts) {
 }
 
 void SequentialRun::run_expert(const Layer& layer, Experts& experts, std::int64_t expert) {
+  const auto release = [&] { release_states(experts); };
   model::load_expert(parts_.reference_source, layer.index, expert, experts.original, pool());
-  for_panels(experts.reference.rows(expert), [&](std::size_t first, const auto& rows) {
+  for_panels(experts.reference.rows(expert), release, [&](std::size_t first, const auto& rows) {
     const auto x = experts.panel(static_cast<std::int64_t>(rows.size())).x;
     experts.reference.input(rows, x);
     experts.reference.add(expert, first, experts.original.down,
@@ -167,10 +179,11 @@ void SequentialRun::run_expert(const Layer& layer, Experts& experts, std::int64_
 }
 
 void SequentialRun::expert_input(Experts& experts, std::int64_t expert) {
+  const auto release = [&] { release_states(experts); };
   const GroupPlan* group = find(experts.layer, Role::kExpertIn, expert);
   if (group == nullptr) return;
   calib::StreamCapture capture(input_of(*group), 0, pool());
-  for_panels(experts.quantized.rows(expert), [&](std::size_t, const auto& index) {
+  for_panels(experts.quantized.rows(expert), release, [&](std::size_t, const auto& index) {
     const auto rows = experts.input(index);
     capture.add(rows.x, rows.q);
   });
@@ -178,6 +191,7 @@ void SequentialRun::expert_input(Experts& experts, std::int64_t expert) {
 }
 
 void SequentialRun::expert_output(const Layer& layer, Experts& experts, std::int64_t expert) {
+  const auto release = [&] { release_states(experts); };
   const GroupPlan* group = find(layer.index, Role::kExpertDown, expert);
   const auto all = experts.quantized.rows(expert);
   const std::int64_t width = experts.written.down.cols;
@@ -188,7 +202,7 @@ void SequentialRun::expert_output(const Layer& layer, Experts& experts, std::int
   };
   std::optional<calib::StreamCapture> capture;
   if (group != nullptr) capture.emplace(input_of(*group), 0, pool());
-  for_panels(all, [&](std::size_t first, const auto& index) {
+  for_panels(all, release, [&](std::size_t first, const auto& index) {
     const auto rows = experts.input(index);
     const auto q = experts.quantized.activate(experts.written.mlp, rows.q);
     if (capture) capture->add(experts.reference.activate(experts.original.mlp, rows.x), q);
@@ -198,12 +212,13 @@ void SequentialRun::expert_output(const Layer& layer, Experts& experts, std::int
     solve_expert(*group, experts, capture->take());
     model::reload_stack(written_, experts.written.down, pool());
   }
-  for_panels(all, [&](std::size_t first, const auto& index) {
+  for_panels(all, release, [&](std::size_t first, const auto& index) {
     experts.quantized.add(expert, first, experts.written.down, part(first, index.size()));
   });
 }
 
 void SequentialRun::shared_output(Layer& layer, Experts& experts) {
+  const auto release = [&] { release_states(experts); };
   const GroupPlan* group = find(layer.index, Role::kSharedDown);
   model::LayerWeights& original = layer.reference.weights();
   model::LayerWeights& written = layer.quantized.weights();
@@ -211,7 +226,7 @@ void SequentialRun::shared_output(Layer& layer, Experts& experts) {
   const MatrixView<float> activated = kept(parts_.windows.tokens(), width);
   std::optional<calib::StreamCapture> capture;
   if (group != nullptr) capture.emplace(input_of(*group), 0, pool());
-  for_panels(parts_.windows.tokens(), [&](std::int64_t first, std::int64_t count) {
+  for_panels(parts_.windows.tokens(), release, [&](std::int64_t first, std::int64_t count) {
     const auto rows = experts.input(first, count);
     const auto x = experts.reference.activate(original.mlp, rows.x);
     const auto q = experts.quantized.activate(written.mlp, rows.q);
@@ -223,7 +238,7 @@ void SequentialRun::shared_output(Layer& layer, Experts& experts) {
     solve(*group, capture->take(), 0);
     model::reload_stack(written_, written.down, pool());
   }
-  for_panels(parts_.windows.tokens(), [&](std::int64_t first, std::int64_t count) {
+  for_panels(parts_.windows.tokens(), release, [&](std::int64_t first, std::int64_t count) {
     experts.quantized.add_shared(first, written.down, activated.block(first, 0, count, width));
   });
 }

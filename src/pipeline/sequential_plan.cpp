@@ -1,17 +1,9 @@
 #include "sequential_plan.hpp"
 
-#include <algorithm>
-
 #include "gptq_run.hpp"
-#include "memory_plan.hpp"
-#include "sequential.hpp"
 
 namespace cortiq::pipeline {
 namespace {
-
-std::uint64_t bytes_of(std::int64_t rows, std::int64_t cols, std::uint64_t element) {
-  return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols) * element;
-}
 
 const char* effort_name(Effort effort) {
   switch (effort) {
@@ -41,40 +33,6 @@ bool runs_sequentially(const GptqOptions& options) {
   if (options.effort == Effort::kHigh) return true;
   return options.effort == Effort::kDefault && !options.hessians &&
          options.selection.profile == codec::Codec::kQ2tp;
-}
-
-void set_sequential_needs(Plan& plan, const cmf::Source& source, const model::Forward& forward,
-                          std::int64_t tokens) {
-  const model::Arch& arch = forward.arch();
-  MemoryPlan& memory = plan.memory;
-  // Two streams, what a stage keeps of the quantized one, and with experts the sums of both.
-  const std::int64_t width =
-      (arch.experts ? 4 : 2) * arch.hidden + kept_width(arch);
-  memory.hidden_states = bytes_of(tokens, width, sizeof(float));
-  memory.layer_weights = 2 * forward.layer_memory_bytes(tokens);
-  if (arch.experts) memory.layer_weights += 2 * model::ExpertStream::scratch_bytes(arch, tokens);
-  // Sums of an input, then the target that they give, then the sweep towards it; with experts beside
-  // the sums of the others.
-  memory.hessians = 0;
-  memory.solve = 0;
-  std::uint64_t pooled = 0;
-  for (const GroupPlan& group : plan.groups) {
-    const bool joins = group.role == model::Role::kMixOut || group.role == model::Role::kDown;
-    const std::int64_t rows = group.width + (joins ? arch.hidden : 0);
-    const std::uint64_t hessian = group_hessian_bytes(group);
-    const std::uint64_t moments = hessian + calib::capture_carry_bytes(group.width) +
-                                  bytes_of(rows, group.width, sizeof(double));
-    std::uint64_t targets = 0;
-    for (const std::size_t index : group.tensors)
-      targets += bytes_of(source.tensors()[index].elements(), 1, sizeof(float));
-    const std::uint64_t square = bytes_of(group.width, group.width, sizeof(double));
-    if (group.place) pooled = std::max(pooled, hessian + square);
-    memory.hessians = std::max(memory.hessians, moments + square + targets);
-    memory.solve =
-        std::max(memory.solve, hessian + solve_bytes(plan, group, source, plan.threads));
-  }
-  memory.hessians += 2 * pooled;
-  memory.solve += 2 * pooled;
 }
 
 void add_recipe(cmf::Json& json, const GptqOptions& options) {

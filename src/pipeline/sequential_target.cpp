@@ -39,6 +39,12 @@ TargetSolver::TargetSolver(const calib::Hessian& hessian, double rho, Pool& pool
   linalg::invert_lower_in_place(l, pool);
 }
 
+std::uint64_t TargetSolver::bytes(std::int64_t rows, std::int64_t n) {
+  const std::int64_t panel = std::min(kPanelRows, rows);
+  return static_cast<std::uint64_t>((n + 2 * panel) * n) * sizeof(double) +
+         linalg::gemm_f64_scratch_bytes(panel, n);
+}
+
 void TargetSolver::apply_inverse(MatrixView<double> rows, MatrixView<double> half) const {
   const ConstMatrixView<double> inverse(inverse_.get(), n_, n_);
   const std::int64_t m = rows.rows();

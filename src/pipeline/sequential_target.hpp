@@ -18,7 +18,7 @@ namespace cortiq::pipeline {
 
 class TargetSolver {
  public:
-  /// Factors H + rho*mean(diag H)*I. Memory: one n^2 f64 buffer.
+  /// Factors H + rho*mean(diag H)*I.
   TargetSolver(const calib::Hessian& hessian, double rho, Pool& pool);
   /// False if the matrix did not factor (rho too small for a singular H).
   [[nodiscard]] bool usable() const { return inverse_ != nullptr; }
@@ -26,6 +26,9 @@ class TargetSolver {
   /// caller names the tensor).
   [[nodiscard]] DecodedTensor correct(const DecodedTensor& w, const calib::CrossMoment& shift,
                                       const calib::CrossMoment* residual, double alpha) const;
+
+  /// Bytes of the solver and of the correction of a matrix [rows,n], beside the matrices themselves.
+  [[nodiscard]] static std::uint64_t bytes(std::int64_t rows, std::int64_t n);
 
  private:
   /// rows [m,n] *= (H + ...)^-1, through `half` of the same shape.

@@ -68,7 +68,6 @@ std::vector<std::byte> rounded_payload(const TensorJob& job, const TensorChoice&
   return codec::encode(choice.codec, weights, job.encode, job.context.pool);
 }
 
-/// Relative output error of plain rounding with the same codec, for the report.
 /// What a member of a group needs besides the group's factor.
 struct Member {
   std::size_t index = 0;

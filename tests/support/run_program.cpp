@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,18 +54,20 @@ ProgramResult run_program(const std::vector<std::string>& arguments, const RunOp
   }
   int status = 0;
   bool ended = false;
+  rusage usage{};
   if (options.interrupt_after_ms > 0) {
     using Clock = std::chrono::steady_clock;
     const auto moment = Clock::now() + std::chrono::milliseconds(options.interrupt_after_ms);
     while (!ended && Clock::now() < moment) {
       std::this_thread::sleep_for(std::chrono::microseconds(500));
-      ended = ::waitpid(child, &status, WNOHANG) == child;
+      ended = ::wait4(child, &status, WNOHANG, &usage) == child;
     }
     if (!ended) ::kill(child, options.interrupt_signal);
   }
-  if (!ended) ::waitpid(child, &status, 0);
+  if (!ended) ::wait4(child, &status, 0, &usage);
   ProgramResult result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.peak_mb = static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
   result.out = read_file(out);
   result.err = read_file(err);
   return result;

@@ -11,6 +11,7 @@ struct ProgramResult {
   int exit_code = -1;  ///< 128 + signal if it was killed
   std::string out;
   std::string err;
+  double peak_mb = 0;  ///< most memory that was resident
 };
 
 struct RunOptions {

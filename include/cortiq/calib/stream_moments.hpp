@@ -26,6 +26,8 @@ class CrossMoment {
   /// Adds (a - b)^T right; nothing where a and b are equal. a, b [rows, m], right [rows, n].
   void add_difference(ConstMatrixView<float> a, ConstMatrixView<float> b,
                       ConstMatrixView<float> right, Pool& pool);
+  /// Gives back what add_difference works with.
+  void end_of_rows() { difference_ = {}; }
   /// this += scale * from.
   void add_scaled(const CrossMoment& from, double scale, Pool& pool);
   [[nodiscard]] ConstMatrixView<double> view() const { return {values_.get(), m_, n_}; }

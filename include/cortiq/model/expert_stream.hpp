@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,6 +29,8 @@ class ExpertStream {
     const LayerWeights& weights;  ///< norms, router and shared expert are read when needed
     MatrixView<float> states;     ///< [tokens, hidden] behind the mixer
     std::optional<std::filesystem::path> spill_folder;  ///< for the sum of the outputs
+    /// Called whenever route or finish are done with a panel of rows; may be empty.
+    std::function<void()> after_panel = {};
   };
   ExpertStream(const Stream& stream, std::int64_t layer, Pool& pool);
   ~ExpertStream();
@@ -51,6 +54,8 @@ class ExpertStream {
            ConstMatrixView<float> activated);
   /// The same of the shared expert, for rows [first, first + activated.rows()) of the states.
   void add_shared(std::int64_t first, const LinearStack& down, ConstMatrixView<float> activated);
+  /// What lies on disk stops counting as memory.
+  void release() const noexcept;
   /// states += sum. Returns the first row that is then not finite, if any.
   [[nodiscard]] std::optional<std::int64_t> finish();
 

@@ -96,9 +96,9 @@ class Forward {
   [[nodiscard]] const Head& head() const;
   [[nodiscard]] Pool& pool() const;
 
-  /// f32 bytes of the decoded weights of the largest layer plus the working panels for so many
-  /// tokens, for memory plans.
-  [[nodiscard]] std::uint64_t layer_memory_bytes(std::int64_t tokens) const;
+  /// f32 bytes of the decoded weights of a layer plus the working panels for so many tokens, for
+  /// memory plans.
+  [[nodiscard]] std::uint64_t layer_memory_bytes(std::int64_t layer, std::int64_t tokens) const;
   /// Rows of the hidden states that are in use at a time.
   [[nodiscard]] std::int64_t rows_in_use(std::int64_t tokens) const;
 

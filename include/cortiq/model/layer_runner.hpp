@@ -24,7 +24,9 @@ class LayerScratch {
   LayerScratch(const Arch& arch, std::int64_t rows);
   ~LayerScratch();
   LayerScratch(LayerScratch&&) noexcept;
-  [[nodiscard]] static std::uint64_t bytes(const Arch& arch, std::int64_t rows);
+  /// What becomes resident. @param with_mlp  the stages behind add_mixer run too
+  [[nodiscard]] static std::uint64_t bytes(const Arch& arch, std::int64_t rows,
+                                           bool with_mlp = true);
 
  private:
   friend class LayerRunner;

@@ -49,8 +49,9 @@ class LayerStream {
   /// naming layer and window.
   void add_mlp(std::int64_t batch, ConstMatrixView<float> activated);
 
-  /// f32 bytes beside the states, for memory plans: weights without experts, scratch.
-  [[nodiscard]] static std::uint64_t scratch_bytes(const Arch& arch, std::int64_t batch_tokens);
+  /// Bytes beside the states, for memory plans: f32 weights without experts, scratch.
+  [[nodiscard]] static std::uint64_t bytes(const Arch& arch, const cmf::Source& source,
+                                           std::int64_t layer, std::int64_t batch_tokens);
 
  private:
   struct State;

@@ -68,6 +68,9 @@ struct LayerWeights {
 [[nodiscard]] LayerWeights load_layer(const Arch& arch, const cmf::Source& source,
                                       std::int64_t layer, Pool& pool);
 
+/// f32 bytes of what load_layer gives.
+[[nodiscard]] std::uint64_t layer_weight_bytes(const cmf::Source& source, std::int64_t layer);
+
 struct ExpertWeights {
   LinearStack mlp;  ///< gate, up
   LinearStack down;

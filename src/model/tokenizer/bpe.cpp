@@ -146,7 +146,7 @@ void Bpe::fill_symbols(std::string_view piece, std::vector<TokenId>* ids) const 
     const std::optional<TokenId> unknown = vocab_.find(unknown_);
     if (!unknown) {
       fail(ErrorKind::kInput,
-           "{}: the text needs the unknown token '{}', which is not in the vocabulary", place_,
+           "{}: the text needs the unknown token '{}', which is not in the vocabulary; the tokenizer.json is incomplete, download it again", place_,
            unknown_);
     }
     pending = *unknown;
@@ -276,7 +276,7 @@ class HeapMerger {
 
 void Bpe::merge_long(BpeScratch& scratch) const {
   if (scratch.ids.size() > static_cast<std::size_t>(INT32_MAX)) {
-    fail(ErrorKind::kUnsupported, "{}: a stretch of {} characters without a split is too long",
+    fail(ErrorKind::kUnsupported, "{}: a stretch of {} characters without a split is too long; break the text into lines",
          place_, scratch.ids.size());
   }
   HeapMerger merger(merges_, scratch);
