@@ -118,7 +118,6 @@ void check_shares(std::vector<SourceSpec>& sources) {
 std::vector<std::int64_t> split_budget(std::int64_t tokens, const std::vector<double>& shares) {
   double total = 0;
   for (const double share : shares) total += share;
-  CORTIQ_ASSERT(std::isfinite(total * static_cast<double>(tokens)));  // check_shares
   std::vector<std::int64_t> budgets;
   double cumulative = 0;
   std::int64_t previous = 0;
@@ -127,7 +126,9 @@ std::vector<std::int64_t> split_budget(std::int64_t tokens, const std::vector<do
     std::int64_t upto = tokens;
     if (i + 1 < shares.size()) {
       const double exact = std::round(static_cast<double>(tokens) * cumulative / total);
-      const double bounded = std::min(exact, static_cast<double>(tokens));
+      // The existing tool takes shares whose sum overflows, which check_shares() refuses: NaN gives
+      // such a source nothing.
+      const double bounded = std::isnan(exact) ? 0.0 : std::min(exact, static_cast<double>(tokens));
       upto = std::max(static_cast<std::int64_t>(bounded), previous);
     }
     budgets.push_back(upto - previous);

@@ -35,8 +35,7 @@ struct SourceSpec {
 /// because there is no other source.
 void check_shares(std::vector<SourceSpec>& sources);
 
-/// Splits `tokens` over shares, which check_shares() passes, in order; sums exactly to `tokens`
-/// (calibration.md section 2;
+/// Splits `tokens` over shares in order; sums exactly to `tokens` (calibration.md section 2;
 /// load_corpus asks for max(tokens, 2)). Empty for no shares.
 [[nodiscard]] std::vector<std::int64_t> split_budget(std::int64_t tokens,
                                                      const std::vector<double>& shares);
