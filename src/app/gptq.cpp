@@ -139,7 +139,11 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
     options.selection.skip_given = true;
   }
   if (options.bits.given() && gptq::is_one_bit(*pipeline::gptq_target(options.selection.profile)))
-    fail(ErrorKind::kUsage, "--codec {} and a target of bits contradict each other", arguments.selection.codec);
+    fail(ErrorKind::kUsage, "--codec {} and a target of bits contradict each other; give one of them", arguments.selection.codec);
+  for (const CLI::Option* option : arguments.command->get_options()) {
+    if (option->count() > 0 && !option->get_positional())
+      options.given.push_back("--" + option->get_single_name());
+  }
   check_numbers(options);
   apply_effort(*arguments.command, arguments.effort, options);
   options.lambda = std::max(options.lambda, 0.0);

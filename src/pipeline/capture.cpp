@@ -2,6 +2,7 @@
 // be done with such files.
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "cortiq/calib/hessian_cache.hpp"
 #include "cortiq/pipeline/jobs.hpp"
 #include "cortiq/pipeline/model_source.hpp"
+#include "disk_plan.hpp"
 #include "hessian_files.hpp"
 
 namespace cortiq::pipeline {
@@ -68,6 +70,25 @@ class CaptureWriter {
   std::vector<std::filesystem::path> written_;
 };
 
+std::vector<DiskItem> disk_items(const HessianFiles& files, const model::Forward& forward,
+                                 const cmf::Source& source, const model::Windows& windows,
+                                 const CalibrationOptions& options) {
+  std::map<std::size_t, std::vector<model::InputGroup>> groups;  // by file
+  for (auto& group : model::input_groups(forward.arch(), source)) {
+    if (group.layer < forward.arch().layers)
+      groups[files.file_of(group.layer)].push_back(std::move(group));
+  }
+  std::vector<DiskItem> items;
+  for (const auto& [file, held] : groups)
+    items.push_back({"Hessian cache", files.files()[file].path, calib::cache_bytes(held)});
+  if (options.spill_folder) {
+    const std::int64_t floats = windows.tokens() * forward.arch().hidden;
+    items.push_back({"hidden states", *options.spill_folder / "hidden-states",
+                     sizeof(float) * static_cast<std::uint64_t>(floats)});
+  }
+  return items;
+}
+
 }  // namespace
 
 CaptureResult run_capture(const std::filesystem::path& path, const std::filesystem::path& output,
@@ -79,6 +100,7 @@ CaptureResult run_capture(const std::filesystem::path& path, const std::filesyst
   for (const HessianFile& file : files.files()) {
     check_output_path(file.path, source->files());
     for (const auto& text : options.sources) check_output_path(file.path, {text.path});
+    calib::HessianCacheWriter::check_partial(file.path);
   }
   const model::Forward forward(*source, context.pool, {.spill_folder = options.spill_folder});
   const CalibrationInput input = load_calibration(*source, forward.arch(), options,
@@ -94,6 +116,9 @@ CaptureResult run_capture(const std::filesystem::path& path, const std::filesyst
   identity.tokens = windows.tokens();
   identity.part_count = part.count;
   if (part.count > 1) identity.parts = {part.number};
+  const std::vector<DiskItem> disk = disk_items(files, forward, *source, windows, options);
+  context.log.info("disk: {}", disk_text(disk));
+  check_disk(disk);
   CaptureWriter writer(files, forward.arch(), *source, identity);
   CaptureResult result{0, windows.tokens(), windows.count(), {}};
   model::HiddenStates states = forward.embed(windows);
@@ -119,6 +144,7 @@ CacheReport inspect_cache(const std::filesystem::path& path, calib::InspectDepth
   const calib::HessianCache cache = calib::HessianCache::open(path);
   CacheReport report;
   report.identity = cache.identity();
+  if (depth == calib::InspectDepth::kFull) (void)cache.sha256();
   const auto count = static_cast<std::int64_t>(cache.entries().size());
   for (std::int64_t i = 0; i < count; ++i) {
     context.interrupt.check();

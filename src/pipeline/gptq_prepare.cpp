@@ -98,6 +98,8 @@ void GptqRun::prepare() {
   plan_memory(plan_, *source_, forward_.get(), input_ ? input_->corpus.windows.tokens() : 0,
               options_.calibration, context_.pool.threads());
   log_plan();
+  warn_idle_options();
+  check_disk(disk_items());
 }
 
 void GptqRun::plan_priors() {
@@ -301,6 +303,7 @@ void GptqRun::log_plan() {
           ? fmt::format(" (all but {:.0f} MB on disk)", mb(memory.hessian_limit))
           : "",
       mb(memory.solve));
+  context_.log.info("  disk: {}", disk_text(disk_items()));
   for (const GroupPlan& group : plan_.groups) {
     if (input_ && input_->corpus.windows.tokens() < group.width) {
       add_warning(

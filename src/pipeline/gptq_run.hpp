@@ -9,6 +9,7 @@
 #include "backend_choice.hpp"
 #include "calibration_input.hpp"
 #include "cortiq/pipeline/jobs.hpp"
+#include "disk_plan.hpp"
 #include "expert_prior.hpp"
 #include "hessian_files.hpp"
 #include "memory_plan.hpp"
@@ -43,6 +44,11 @@ class GptqRun {
   void check_missing();
   void describe_input();
   void log_plan();
+
+  // gptq_checks.cpp
+  /// What will lie on disk at the same time.
+  [[nodiscard]] std::vector<DiskItem> disk_items() const;
+  void warn_idle_options();
 
   // gptq_resume.cpp
   void find_leftover();

@@ -6,6 +6,7 @@
 #include "cortiq/hf/folder.hpp"
 #include "cortiq/support/memory.hpp"
 #include "bit_allocation.hpp"
+#include "disk_plan.hpp"
 #include "gptq_run.hpp"
 #include "tensor_work.hpp"
 
@@ -109,6 +110,9 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   report.output = output.string();
   report.codec = codec;
   report.bytes_in = plan.input_bytes;
+  const std::vector<DiskItem> disk{{"output", output, plan.output_bytes}};
+  context.log.info("  disk: {}", disk_text(disk));
+  check_disk(disk);
   if (options.dry_run) return report;
   report.tensors = initial_reports(*source, plan);
   cmf::Writer writer(output, rounded_header(*source, options.selection.profile), plan.output,
@@ -130,7 +134,7 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
 std::uint64_t run_convert(const fs::path& folder, const fs::path& output, cmf::DType dtype,
                           Context& context) {
   if (!hf::is_model_folder(folder)) {
-    fail(ErrorKind::kInput, "{}: is no Hugging Face model folder (a folder with config.json)",
+    fail(ErrorKind::kInput, "{}: is no Hugging Face model folder; give a folder with config.json",
          folder.string());
   }
   const auto source = hf::Folder::open(folder, {dtype});

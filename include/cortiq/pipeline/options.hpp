@@ -50,6 +50,7 @@ struct DeviceOptions {
 };
 
 struct GptqOptions {
+  std::vector<std::string> given;  ///< options that were named ("--keep"), to warn of idle ones
   std::filesystem::path input;
   std::filesystem::path output;  ///< empty: derived from input and codec
   SelectionOptions selection;

@@ -248,6 +248,23 @@ TEST(BadInput, a_full_disk_is_told_with_numbers_and_leaves_nothing) {
   EXPECT_NE(cache.exit_code, 0);
   EXPECT_NE(cache.err.find("h.hess"), std::string::npos) << cache.err;
   EXPECT_FALSE(fs::exists(output));
+  // What is spilled counts, and the plan refuses as the run does.
+  const std::vector<std::string> spill{"--spill", folder.string()};
+  std::vector<std::string> dry = spill;
+  dry.emplace_back("--dry-run");
+  for (const auto& options : {spill, dry}) {
+    // 1024 tokens of 128 floats.
+    expect_refusal(3, gptq(tiny_model(), output, options),
+                   {"hidden states", "need 524288 bytes", "--spill"}, output);
+  }
+  expect_refusal(3, gptq(tiny_model(), folder / "o.cmf", {"--dry-run"}),
+                 {"not enough space on disk: output", "o.cmf"}, folder / "o.cmf");
+  expect_refusal(3, {"quantize", tiny_model(), "--codec", "q8", "--dry-run", "--output",
+                     (folder / "q.cmf").string()},
+                 {"q.cmf"}, folder / "q.cmf");
+  expect_refusal(3, {"hessians", "capture", tiny_model(), (folder / "h").string(), "--tokens",
+                     "512"},
+                 {"Hessian cache"}, folder / "h");
   EXPECT_TRUE(fs::is_empty(folder));
   ::umount(folder.c_str());
 }

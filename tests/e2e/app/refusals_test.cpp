@@ -50,6 +50,17 @@ TEST(Refusals, options_without_effect_and_numbers_that_are_none) {
   refused(3, {"--tensor-quant", "*down_proj.weight=q2tp"}, "--allow-few-tokens");
 }
 
+TEST(Refusals, options_without_effect_on_this_model_are_warned_of) {
+  const fs::path folder = scratch_dir("refusals-idle");
+  const ProgramResult result =
+      short_gptq(folder / "o.cmf", {"--min-rows", "8", "--moe-prior=4", "--device", "auto",
+                                    "--dry-run", "--report", (folder / "r.json").string()});
+  for (const char* option : {"--min-rows", "--moe-prior", "--report"})
+    EXPECT_NE(result.err.find(std::string(option) + ": has no effect"), std::string::npos)
+        << option << "\n" << result.err;
+  EXPECT_EQ(short_gptq(folder / "o.cmf", {"--dry-run"}).err, "");
+}
+
 TEST(Refusals, what_can_be_known_early_is_said_before_the_work) {
   const fs::path folder = scratch_dir("refusals-early");
   std::ofstream(folder / "hi.txt") << "hi";
@@ -62,6 +73,32 @@ TEST(Refusals, what_can_be_known_early_is_said_before_the_work) {
 TEST(Refusals, errors_are_json_where_the_log_is) {
   const ProgramResult result = refused(1, {"--json-log", "--calib", "/nonexistent.txt"}, "event");
   EXPECT_EQ(nlohmann::json::parse(result.err)["level"], "error");
+}
+
+TEST(Refusals, words_that_are_not_understood_are_json_lines_where_the_log_is_to_be) {
+  const fs::path recipe = scratch_dir("refusals-json") / "r.json";
+  std::ofstream(recipe) << R"({"options":{"colour":"red"}})";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"gptq", tiny_model(), "--colour", "--json-log"}, "--colour"},
+      {{"--json-log", "gptq"}, "INPUT is required"},
+      {{"gptq", tiny_model(), "--json-log", "--tokens", "many"}, "--tokens"},
+      {{"--json-log"}, "subcommand"},
+      {{"--json-log", "paint"}, "subcommand"},
+      {{"gptq", "--json-log", tiny_model(), "--recipe", recipe.string()}, "colour"},
+      {{"ppl", tiny_model(), eval_text(), "--json-log", "--quiet", "--verbose"}, "--verbose"},
+      {{"quantize", tiny_model(), "--output", "", "--json-log"}, "--output"}};
+  for (const auto& [words, part] : cases) {
+    const ProgramResult result = expect_exit(2, words);
+    const auto json = nlohmann::json::parse(result.err, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << result.err;
+    EXPECT_EQ(json["level"], "error");
+    EXPECT_NE(json["message"].get<std::string>().find(part), std::string::npos) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
+    EXPECT_EQ(result.out, "");
+  }
+  // Help is help.
+  EXPECT_NE(expect_exit(0, {"gptq", "--help", "--json-log"}).out.find("--codec"),
+            std::string::npos);
 }
 
 }  // namespace cortiq::test
