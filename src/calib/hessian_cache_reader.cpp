@@ -1,16 +1,19 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
 
+#include "cache_checks.hpp"
 #include "cache_identity.hpp"
 #include "cache_index.hpp"
 #include "cache_layout.hpp"
 #include "cortiq/calib/hessian_cache.hpp"
 #include "cortiq/calib/sha256.hpp"
+#include "cortiq/model/roles.hpp"
 #include "cortiq/support/error.hpp"
 #include "cortiq/support/file.hpp"
 #include "read_file.hpp"
@@ -18,14 +21,7 @@
 namespace cortiq::calib {
 namespace {
 
-/// hessian-cache.md section 5: relative slack of |H_ij| <= sqrt(H_ii H_jj) and of sumsq against the
-/// diagonal.
-constexpr double kBoundSlack = 1e-3;
-constexpr double kSumSquaresSlack = 1e-2;
-
-std::string entry_name(const CacheEntry& entry) {
-  return entry.names.empty() ? "an entry without a name" : "tensor " + entry.names.front();
-}
+constexpr std::uint64_t kMaxSidecarBytes = std::uint64_t{64} << 20;
 
 std::span<std::byte> writable_bytes(std::span<double> values) {
   return std::as_writable_bytes(values);
@@ -45,56 +41,6 @@ void require_triangle(const HessianCache& cache, const CacheEntry& entry) {
   fail(ErrorKind::kInput,
        "{}: {}: the cache holds sums of squares only, no Hessian; capture it again",
        cache.path().string(), entry_name(entry));
-}
-
-/// Number of entries above the bound that the diagonal gives.
-std::int64_t count_above_bound(const Hessian& hessian) {
-  const std::int64_t n = hessian.n();
-  const ConstMatrixView<double> h = hessian.view();
-  std::vector<double> root;
-  for (std::int64_t i = 0; i < n; ++i) root.push_back(std::sqrt(std::max(h(i, i), 0.0)));
-  std::int64_t above = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double scale = root[static_cast<std::size_t>(i)] * (1 + kBoundSlack);
-    const double* row = h.row(i);
-    for (std::int64_t j = i + 1; j < n; ++j)
-      above += std::fabs(row[j]) > scale * root[static_cast<std::size_t>(j)] ? 1 : 0;
-  }
-  return above;
-}
-
-std::vector<std::string> find_oddities(const CacheEntry& entry, const Hessian& hessian) {
-  std::vector<std::string> found;
-  const auto note = [&](std::string text) {
-    found.push_back(entry_name(entry) + ": " + std::move(text));
-  };
-  const std::int64_t n = hessian.n();
-  std::int64_t negative = 0;
-  std::int64_t unequal = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double diagonal = hessian.view()(i, i);
-    const double sum = hessian.sum_squares[static_cast<std::size_t>(i)];
-    if (diagonal < 0) ++negative;
-    if (std::fabs(sum - diagonal) >
-        kSumSquaresSlack * std::max(std::fabs(sum), std::fabs(diagonal)))
-      ++unequal;
-  }
-  if (negative > 0)
-    note(fmt::format("{} of {} diagonal entries of its Hessian are negative", negative, n));
-  if (const std::int64_t above = count_above_bound(hessian); above > 0) {
-    note(fmt::format(
-        "{} entries of its Hessian are larger than the diagonal allows; it is no sum of squares",
-        above));
-  }
-  if (unequal > 0)
-    note(fmt::format("{} of {} sums of squares differ from the diagonal by more than 1 %", unequal,
-                     n));
-  if (entry.count < entry.cols) {
-    note(fmt::format(
-        "its Hessian is of {} rows for {} channels, so it is singular; calibrate with more tokens",
-        entry.count, entry.cols));
-  }
-  return found;
 }
 
 }  // namespace
@@ -127,6 +73,31 @@ std::optional<std::size_t> HessianCache::find(std::string_view tensor, std::int6
   const CacheEntry& entry = entries()[found->second];
   if (entry.count <= 0 || entry.cols != cols || !entry.has_triangle) return std::nullopt;
   return found->second;
+}
+
+std::vector<std::string> HessianCache::count_warnings() const {
+  std::map<std::int64_t, std::vector<const CacheEntry*>> by_count;
+  for (const CacheEntry& entry : entries()) {
+    const bool routed = std::any_of(entry.names.begin(), entry.names.end(), [](const auto& name) {
+      return model::expert_place(name).has_value();
+    });
+    if (!routed && !entry.names.empty()) by_count[entry.count].push_back(&entry);
+  }
+  if (by_count.size() < 2) return {};
+  const auto usual = std::max_element(
+      by_count.begin(), by_count.end(),
+      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  std::vector<std::string> warnings;
+  for (const auto& [count, entries] : by_count) {
+    if (count == usual->first) continue;
+    warnings.push_back(fmt::format(
+        "{}: {}{} counts {} rows, other inputs count {}; the cache is damaged or was put together "
+        "from several runs",
+        path().string(), entry_name(*entries.front()),
+        entries.size() > 1 ? fmt::format(" and {} more", entries.size() - 1) : "", count,
+        usual->first));
+  }
+  return warnings;
 }
 
 std::vector<double> HessianCache::read_sum_squares(std::size_t index) const {
@@ -167,8 +138,10 @@ std::unique_ptr<Hessian> HessianCache::read(std::size_t index,
                             writable_bytes(values));
     check_finite(*this, entry, values, "its Hessian");
   }
+  std::vector<std::string> oddities;
+  with_context(path().string(), [&] { oddities = check_sums(entry, *hessian); });
   if (warnings != nullptr) {
-    for (std::string& text : find_oddities(entry, *hessian)) warnings->push_back(std::move(text));
+    for (std::string& text : oddities) warnings->push_back(std::move(text));
   }
   return hessian;
 }
@@ -202,7 +175,6 @@ std::optional<CacheIdentity> HessianCache::identity() const {
     if (state_->index.footer.empty()) return std::nullopt;
     return identity_from_json(state_->index.footer, path().string() + ": footer", facts);
   }
-  constexpr std::uint64_t kMaxSidecarBytes = std::uint64_t{64} << 20;
   const CacheIdentity identity =
       identity_from_json(read_text_file(sidecar, kMaxSidecarBytes), sidecar.string(), facts);
   if (facts.bytes != state_->file.size() || facts.entries != entries().size()) {
@@ -216,7 +188,21 @@ std::optional<CacheIdentity> HessianCache::identity() const {
   return identity;
 }
 
-std::string HessianCache::sha256() const { return sha256_file(path()); }
+std::string HessianCache::sha256() const {
+  std::string computed = sha256_file(path());
+  const std::filesystem::path sidecar = sidecar_path(path());
+  std::error_code ignored;
+  if (!std::filesystem::exists(sidecar, ignored)) return computed;
+  CacheFileFacts facts;
+  (void)identity_from_json(read_text_file(sidecar, kMaxSidecarBytes), sidecar.string(), facts);
+  if (!facts.sha256.empty() && facts.sha256 != computed) {
+    fail(ErrorKind::kInput,
+         "{}: its sha256 is {}, and {} says {}; the cache was damaged or replaced since it was "
+         "written, so capture it again (or delete the .json to use the cache without its identity)",
+         path().string(), computed, sidecar.string(), facts.sha256);
+  }
+  return computed;
+}
 
 CacheEntryStats inspect_entry(const HessianCache& cache, std::size_t index, InspectDepth depth,
                               Pool& pool) {
@@ -227,8 +213,13 @@ CacheEntryStats inspect_entry(const HessianCache& cache, std::size_t index, Insp
   stats.count = entry.count;
   stats.has_triangle = entry.has_triangle;
   if (depth == InspectDepth::kFull && entry.has_triangle) {
-    const std::unique_ptr<Hessian> hessian = cache.read(index, &stats.warnings);
-    stats.condition = estimate_condition(*hessian, pool);
+    try {
+      const std::unique_ptr<Hessian> hessian = cache.read(index, &stats.warnings);
+      stats.condition = estimate_condition(*hessian, pool);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInput) throw;
+      stats.warnings.emplace_back(error.what());  // damage is what an inspection is for
+    }
   }
   const std::vector<double> diagonal = cache.read_diagonal(index);
   stats.health = diagonal_health(diagonal, entry.count);

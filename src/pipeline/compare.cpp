@@ -62,6 +62,7 @@ class Comparer {
       : context_(context), first_(open_source(options.first)), second_(open_source(options.second)) {
     if (!options.hessians) return;
     cache_.emplace(calib::HessianCache::open(*options.hessians));
+    (void)cache_->sha256();
     check_cache(options.hessians_force);
   }
 

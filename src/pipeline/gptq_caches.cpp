@@ -49,6 +49,7 @@ void GptqRun::open_caches() {
     const std::string sha256 = cache.sha256();
     if (left_ && before.find(sha256) == std::string::npos) return false;
     check_cache_identity(cache);
+    for (std::string& warning : cache.count_warnings()) add_warning(std::move(warning));
     used += (used.empty() ? "" : " ") + sha256;
     return true;
   });

@@ -121,7 +121,11 @@ class HessianCache {
   [[nodiscard]] const std::vector<CacheEntry>& entries() const;
   /// Entry that serves this tensor: name present, count > 0, cols equal, triangle present.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view tensor, std::int64_t cols) const;
-  /// Reads an entry with a triangle. NaN or Inf: Error{kNumeric} naming the tensor.
+  /// Inputs that every token passes have one count of rows in a run: warnings that name those with
+  /// another one. (Experts get what is routed to them.)
+  [[nodiscard]] std::vector<std::string> count_warnings() const;
+  /// Reads an entry with a triangle. NaN or Inf: Error{kNumeric}; values far from any sum of squares
+  /// (|H_ij| more than twice its bound): Error{kInput}. Both name the tensor.
   /// @param warnings  if given, receives what is odd but usable: negative diagonal, |H_ij| above
   /// its bound, sums of squares
   ///                  that are not the diagonal, fewer rows than channels. Each names the tensor.
@@ -138,7 +142,8 @@ class HessianCache {
   /// From the sidecar; nullopt if there is none. A sidecar of another file (bytes or entries
   /// differ) or a damaged one: Error{kInput}.
   [[nodiscard]] std::optional<CacheIdentity> identity() const;
-  /// sha256 of the cache file, hex. Reads the whole file.
+  /// sha256 of the cache file, hex. Reads the whole file. Error{kInput} if the sidecar says that
+  /// another was written.
   [[nodiscard]] std::string sha256() const;
 
  private:

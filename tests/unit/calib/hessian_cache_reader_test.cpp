@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <numeric>
@@ -256,9 +257,85 @@ TEST(HessianCacheValues, odd_values_are_warnings) {
   EXPECT_EQ(warnings_of(~std::uint64_t{0}, {5, 2.5, 5, 1, 2.5}), "");
 }
 
+TEST(HessianCacheValues, what_no_sum_of_squares_gives_is_an_error_with_place_and_numbers) {
+  const auto message_of = [](std::vector<double> numbers) -> std::string {
+    CacheBytes file;
+    file.header(1).entry("t", 2, 3, 4);
+    for (const double number : numbers) file.put(number);
+    const fs::path path = new_path("damage");
+    write_bytes(path, file.bytes);
+    try {
+      (void)HessianCache::open(path).read(0);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      expect_contains(error.what(), path.string());
+      return error.what();
+    }
+    return "accepted";
+  };
+  // sqrt(5 * 2.5) = 3.53553
+  EXPECT_EQ(message_of({5, 2.5, 5, 7.07, 2.5}), "accepted");
+  expect_contains(message_of({5, 2.5, 5, -7.08, 2.5}),
+                  "tensor t: its Hessian holds -7.08 at (0, 1), where the diagonal (5, 2.5) allows "
+                  "at most 3.53553; the cache is damaged, capture it again");
+  expect_contains(message_of({5, 2.5, 5, 1, -2.5}), "allows at most 0");
+  expect_contains(message_of({5, 2.5, 10.1, 1, 2.5}),
+                  "its sum of squares 0 is 5, its Hessian holds 10.1 there");
+  // Channels whose squares underflow.
+  EXPECT_EQ(message_of({5, 0, 5, 1e-9, 0}), "accepted");
+  EXPECT_EQ(message_of({5, 1e-20, 5, 0, 0}), "accepted");
+}
+
+TEST(HessianCacheValues, every_flipped_bit_of_a_cache_with_an_identity_is_found) {
+  const fs::path path = new_path("flip-identity");
+  write_cache(path, {{{"a", "b"}, random_hessian(3, 1)}, {{"c"}, random_hessian(2, 2)}});
+  EXPECT_EQ(HessianCache::open(path).sha256().size(), 64U);
+  const std::string good = test::read_bytes(path);
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::string bytes = good;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
+    write_bytes(path, bytes);
+    EXPECT_THROW((void)HessianCache::open(path).sha256(), Error) << "bit " << bit;
+  }
+}
+
+TEST(HessianCacheValues, flipped_exponents_of_a_cache_without_an_identity_are_found) {
+  const fs::path path = new_path("flip-exponent");
+  write_cache(path, {{{"a"}, random_hessian(6, 1)}});
+  fs::remove(sidecar_path(path));
+  const std::string good = test::read_bytes(path);
+  const std::size_t sums = HessianCache::open(path).entries().front().payload_offset;
+  std::vector<double> numbers((good.size() - sums) / 8);
+  std::memcpy(numbers.data(), good.data() + sums, numbers.size() * 8);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    std::string bytes = good;
+    const double flipped = numbers[i] * 0x1p64;
+    std::memcpy(bytes.data() + sums + 8 * i, &flipped, 8);
+    write_bytes(path, bytes);
+    EXPECT_THROW((void)HessianCache::open(path).read(0), Error) << "number " << i;
+  }
+}
+
+TEST(HessianCacheValues, counts_that_differ_between_inputs_of_all_tokens_are_warned_of) {
+  const auto hessian = [](std::int64_t count) {
+    auto h = random_hessian(3, 1);
+    h->count = count;
+    return h;
+  };
+  const fs::path path = new_path("counts");
+  write_cache(path, {{{"model.layers.0.self_attn.q_proj.weight"}, hessian(7)},
+                     {{"model.layers.0.mlp.experts.3.up_proj.weight"}, hessian(2)},
+                     {{"model.layers.0.mlp.shared_expert.up_proj.weight"}, hessian(7)}});
+  EXPECT_TRUE(HessianCache::open(path).count_warnings().empty());
+  write_cache(path, {{{"a"}, hessian(7)}, {{"b"}, hessian(9)}, {{"c"}, hessian(7)}});
+  const auto warnings = HessianCache::open(path).count_warnings();
+  ASSERT_EQ(warnings.size(), 1U);
+  expect_contains(warnings.front(), "tensor b counts 9 rows, other inputs count 7");
+}
+
 TEST(InspectEntry, gives_health_from_the_diagonal_and_warnings_from_a_full_read) {
   CacheBytes file;
-  file.header(2).entry("t", 2, 1, 4).put(0.0).put(2.5).put(0.0).put(1.0).put(2.5);
+  file.header(2).entry("t", 2, 1, 4).put(0.0).put(2.5).put(0.0).put(1e-7).put(2.5);
   file.put(std::uint32_t{0})
       .put(std::uint64_t{1})
       .put(std::uint64_t{0})
@@ -282,6 +359,13 @@ TEST(InspectEntry, gives_health_from_the_diagonal_and_warnings_from_a_full_read)
   const CacheEntryStats diagonal = inspect_entry(cache, 1, InspectDepth::kFull, pool);
   EXPECT_TRUE(diagonal.names.empty());
   EXPECT_FALSE(diagonal.has_triangle);
+  CacheBytes damaged;
+  damaged.header(1).entry("t", 2, 3, 4).put(5.0).put(2.5).put(5.0).put(100.0).put(2.5);
+  write_bytes(path, damaged.bytes);
+  const CacheEntryStats found =
+      inspect_entry(HessianCache::open(path), 0, InspectDepth::kFull, pool);
+  ASSERT_EQ(found.warnings.size(), 1U);
+  expect_contains(found.warnings.front(), "the cache is damaged");
 }
 
 }  // namespace
