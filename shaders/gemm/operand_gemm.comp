@@ -2,20 +2,20 @@
 // operand_gemm: C[M,N] (+)= alpha * A * B^T with f32 operands, fused multiply-add in f32.
 // Push: GemmPush. Constants: 0 = threads (256 at edge 128, 64 at edge 64), 1 = edge of a tile of C (128; 64 where few tiles
 // would leave most of the device idle). Needs: 17 KiB shared memory, no subgroup operations.
-// One workgroup per tile of C; a thread holds 8 x 8 sums, 32 neighbours 32 x 64. Tiles are numbered as in operand_gemm_coop.
+// One workgroup per tile of C; a thread holds 8 x 8 sums, 32 neighbours 32 x 64.
 #extension GL_GOOGLE_include_directive : require
 #include "types.glsl"
 #include "layout.h"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kEdge = 128u;
 layout(push_constant, scalar) uniform Push { GemmPush push; };
+#include "gemm_tile.glsl"
 
 const uint kThreads = kEdge * kEdge / 64u;
 const uint kDepth = 8u;               // K of one step: a quarter of a chunk
 const uint kAcross = kEdge / 64u;     // groups of 32 threads side by side
 const uint kPitch = kEdge / 4u + 1u;  // vec4
 const uint kLoads = kEdge * kDepth / 4u / kThreads;
-const uint kBand = 8u;
 
 shared vec4 tile_a[2u * kDepth * kPitch];
 shared vec4 tile_b[2u * kDepth * kPitch];
@@ -43,25 +43,8 @@ void store_step(uint buffer_index, uint thread) {
 }
 
 void main() {
-  const uint id = workgroup_number();
-  if (id >= push.tiles_m * push.tiles_n) return;
-  const uint band = id / (kBand * push.tiles_n);
-  const uint in_band = id % (kBand * push.tiles_n);
-  const uint band_rows = min(push.tiles_m - band * kBand, kBand);
-  const uint tile_m = band * kBand + in_band % band_rows;
-  const uint tile_n = in_band / band_rows;
-  if ((push.flags & kGemmLowerOnly) != 0u &&
-      push.col0 + tile_n * kEdge > push.row0 + tile_m * kEdge + kEdge - 1u)
-    return;
-  uint first = 0u, last = push.chunks;
-  if ((push.flags & kGemmTriangularB) != 0u) {
-    const uint begin = push.col0 + tile_n * kEdge;
-    if (begin > push.k0) first = min((begin - push.k0) / kChunk, last);
-  }
-  if ((push.flags & kGemmUpperB) != 0u) {
-    const uint end = push.col0 + tile_n * kEdge + kEdge;
-    last = end > push.k0 ? min((end - push.k0) / kChunk, last) : 0u;
-  }
+  const Tile tile = find_tile(kEdge, kEdge);
+  if (!tile.wanted) return;
   const uint thread = gl_LocalInvocationID.x;
   const uint lane = thread % 32u, warp = thread / 32u;
   const uint row0 = warp / kAcross * 32u + lane / 8u * 4u;     // and 16 below
@@ -70,9 +53,9 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 8u; ++i)
     [[unroll]] for (uint j = 0u; j < 2u; ++j) sum[i][j] = vec4(0.0);
 
-  Uvec4s a = offset_lines(push.a, uint64_t(first) * push.a_rows + tile_m * kEdge);
-  Uvec4s b = offset_lines(push.b, uint64_t(first) * push.b_rows + tile_n * kEdge);
-  const uint steps = (last - first) * 4u;
+  Uvec4s a = offset_lines(push.a, uint64_t(tile.first) * push.a_rows + tile.m * kEdge);
+  Uvec4s b = offset_lines(push.b, uint64_t(tile.first) * push.b_rows + tile.n * kEdge);
+  const uint steps = (tile.last - tile.first) * 4u;
   if (steps > 0u) {
     load_step(a, b, 0u, thread);
     store_step(0u, thread);
@@ -97,8 +80,8 @@ void main() {
       barrier();
     }
   [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-    const uint row = tile_m * kEdge + row0 + (i / 4u) * 16u + i % 4u;
-    Vec4s c = Vec4s(uint64_t(advance(push.c, uint64_t(row) * push.c_stride + tile_n * kEdge + column0)));
+    const uint row = tile.m * kEdge + row0 + (i / 4u) * 16u + i % 4u;
+    Vec4s c = Vec4s(uint64_t(advance(push.c, uint64_t(row) * push.c_stride + tile.n * kEdge + column0)));
     [[unroll]] for (uint j = 0u; j < 2u; ++j) {
       vec4 result = sum[i][j] * push.alpha;
       if ((push.flags & kGemmAdd) != 0u) result = c.at[j * 8u] + result;

@@ -4,7 +4,7 @@
 // truncates as it accumulates, so its sums are added to f32 sums after every K = 32.
 // Push: GemmPush. Constants: 0 = threads (2 * edge), 1 = products formed (3; 1 = the high halves alone), 2 = edge of a
 // tile of C (128, or 64 where few tiles would leave most of the device idle). Needs: subgroup 32, 36 KiB shared memory, KHR f16 16x16x16.
-// One workgroup per tile of C; tiles are numbered so that eight rows of tiles share a column of B.
+// One workgroup per tile of C.
 #pragma use_vulkan_memory_model
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
@@ -17,6 +17,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kProducts = 3u;
 layout(constant_id = 2) const uint kEdge = 128u;
 layout(push_constant, scalar) uniform Push { GemmPush push; };
+#include "gemm_tile.glsl"
 
 const uint kThreads = 2u * kEdge;
 const uint kPitch = 9u;                       // uvec4 per shared line: 8 and a pad against bank conflicts
@@ -24,7 +25,6 @@ const uint kWarpRows = 32u, kWarpCols = kEdge / 2u;  // of C, per subgroup
 const uint kWarpsAcross = 2u;
 const uint kRowBlocks = kWarpRows / 16u, kColBlocks = kWarpCols / 16u;
 const uint kLoads = kEdge * 8u / kThreads;    // uvec4 per thread, operand and chunk
-const uint kBand = 8u;                        // rows of tiles that are walked together
 
 #define MatrixA coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
 #define MatrixB coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
@@ -34,32 +34,14 @@ shared uvec4 tile_a[kEdge * kPitch];
 shared uvec4 tile_b[kEdge * kPitch];
 
 void main() {
-  const uint id = workgroup_number();
-  if (id >= push.tiles_m * push.tiles_n) return;
-  const uint band = id / (kBand * push.tiles_n);
-  const uint in_band = id % (kBand * push.tiles_n);
-  const uint band_rows = min(push.tiles_m - band * kBand, kBand);
-  const uint tile_m = band * kBand + in_band % band_rows;
-  const uint tile_n = in_band / band_rows;
-  if ((push.flags & kGemmLowerOnly) != 0u &&
-      push.col0 + tile_n * kEdge > push.row0 + tile_m * kEdge + kEdge - 1u)
-    return;
-  uint first = 0u, last = push.chunks;
-  if ((push.flags & kGemmTriangularB) != 0u) {
-    const uint begin = (push.col0 + tile_n * kEdge);
-    if (begin > push.k0) first = min((begin - push.k0) / kChunk, last);
-  }
-  if ((push.flags & kGemmUpperB) != 0u) {
-    const uint end = push.col0 + tile_n * kEdge + kEdge;
-    last = end > push.k0 ? min((end - push.k0) / kChunk, last) : 0u;
-  }
-
+  const Tile tile = find_tile(kEdge, kEdge);
+  if (!tile.wanted) return;
   const uint thread = gl_LocalInvocationID.x;
   const uint warp_m = gl_SubgroupID / kWarpsAcross, warp_n = gl_SubgroupID % kWarpsAcross;
   const uint column = thread % 8u, row = thread / 8u;
   const uint store = row * kPitch + column;
-  Uvec4s a = offset_lines(push.a, uint64_t(first) * push.a_rows + tile_m * kEdge);
-  Uvec4s b = offset_lines(push.b, uint64_t(first) * push.b_rows + tile_n * kEdge);
+  Uvec4s a = offset_lines(push.a, uint64_t(tile.first) * push.a_rows + tile.m * kEdge);
+  Uvec4s b = offset_lines(push.b, uint64_t(tile.first) * push.b_rows + tile.n * kEdge);
 
   float zero = 0.0;  // not a constant: some compilers give constant matrices another type
   MatrixC sum[kRowBlocks * kColBlocks];
@@ -74,7 +56,7 @@ void main() {
     next_a[i] = a.at[thread + i * kThreads];
     next_b[i] = b.at[thread + i * kThreads];
   }
-  for (uint chunk = first; chunk < last; ++chunk) {
+  for (uint chunk = tile.first; chunk < tile.last; ++chunk) {
     barrier();
     [[unroll]] for (uint i = 0u; i < kLoads; ++i) {
       tile_a[store + i * (kThreads / 8u) * kPitch] = next_a[i];
@@ -82,7 +64,7 @@ void main() {
     }
     barrier();
     // Unconditional: a branch here would serialize the loads. The last round reads the same lines again.
-    const uint64_t step = chunk + 1u < last ? 1ul : 0ul;
+    const uint64_t step = chunk + 1u < tile.last ? 1ul : 0ul;
     a = offset_lines(a, step * push.a_rows);
     b = offset_lines(b, step * push.b_rows);
     [[unroll]] for (uint i = 0u; i < kLoads; ++i) {
@@ -123,8 +105,8 @@ void main() {
         part[i * kColBlocks + j] = MatrixC(zero);
       }
   }
-  Floats c = advance(push.c, uint64_t(tile_m * kEdge + warp_m * kWarpRows) * push.c_stride +
-                                tile_n * kEdge + warp_n * kWarpCols);
+  Floats c = advance(push.c, uint64_t(tile.m * kEdge + warp_m * kWarpRows) * push.c_stride +
+                                tile.n * kEdge + warp_n * kWarpCols);
   [[unroll]] for (uint i = 0u; i < kRowBlocks; ++i)
     [[unroll]] for (uint j = 0u; j < kColBlocks; ++j) {
       const uint at = i * 16u * push.c_stride + j * 16u;

@@ -30,7 +30,8 @@ CORTIQ_CONST kGemmStore = 0;       // C = alpha A B^T
 CORTIQ_CONST kGemmAdd = 1;         // C += alpha A B^T
 CORTIQ_CONST kGemmLowerOnly = 2;   // tiles above the diagonal are left alone
 CORTIQ_CONST kGemmTriangularB = 4; // rows n of B are zero for k < n: start there
-CORTIQ_CONST kGemmUpperB = 8;      // rows n of B are zero for k > n: stop there
+CORTIQ_CONST kGemmBehindB = 8;     // only k behind the block of kTile that holds the columns of the tile
+CORTIQ_CONST kGemmDiagonalB = 16;  // only k inside of that block
 
 // C[M,N] (+)= alpha * A[M,K] * B[N,K]^T; A and B operands, C f32 row-major.
 struct GemmPush {
@@ -46,7 +47,7 @@ struct GemmPush {
   CORTIQ_U32 flags;
   CORTIQ_U32 row0;            // position of C in the whole matrix, for kGemmLowerOnly
   CORTIQ_U32 col0;
-  CORTIQ_U32 k0;              // K position of the first chunk, for kGemmTriangularB and kGemmUpperB
+  CORTIQ_U32 k0;              // K position of the first chunk, for the last three flags
   CORTIQ_F32 alpha;
   CORTIQ_U32 reserved;
 };
@@ -135,15 +136,6 @@ struct RefitPush {
 struct TablePush {
   CORTIQ_POINTER(Uints) params;    // [rows]
   CORTIQ_POINTER(Floats) table;    // [rows][32] out
-  CORTIQ_U32 rows;
-};
-
-// Shifted ladders; see shaders/sweep/ladder_debias.comp.
-struct DebiasPush {
-  CORTIQ_POINTER(Uints) before;    // [rows] params
-  CORTIQ_POINTER(Floats) numerator;    // [rows]
-  CORTIQ_POINTER(Floats) denominator;  // [rows]
-  CORTIQ_POINTER(Uints) params;    // [rows] out; may be `before`
   CORTIQ_U32 rows;
 };
 

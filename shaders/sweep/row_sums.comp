@@ -2,7 +2,8 @@
 // row_sums: four sums of a row, for the error, the energy and the debias (gptq.md section 7.2):
 //   0: sum over live channels of (w - q)^2        1: sum over dead channels of q^2 * D'^2
 //   2: num = <Q,W>_H / base                       3: den = <W,W>_H / base
-// from the product Y = W H_d / base: <A,W>_H = sum a (y - lambda w) over live channels.
+// from the product Y = W H_d / base: <A,W>_H = sum a (y - lambda w) over live channels. Where Y is the product of half the
+// work (Engine::multiply_half), sum 2 means nothing.
 // A fixed tree of sums: the same bits in every run. Push: RowSumsPush.
 // Constants: 0 = threads (256), 1 = four_bit. One workgroup per row.
 #extension GL_GOOGLE_include_directive : require

@@ -23,6 +23,9 @@ std::vector<std::string> features_of(const vulkan::Adapter& adapter) {
     features.emplace_back(
         "cooperative matrices, but no kernels for them in this build (`devices --shaders` says why): "
         "matrix products in f32");
+  } else if (!Engine::cooperative_possible(adapter)) {
+    features.push_back(fmt::format("cooperative matrices, but only {} KiB of shared memory a workgroup: matrix products in f32",
+                                   adapter.shared_bytes / 1024));
   } else {
     features.emplace_back("cooperative matrices: matrix products of two halves a value, about twice as fast as f32");
   }
@@ -47,8 +50,7 @@ DeviceInfo info_of(const vulkan::Adapter& adapter) {
   info.available_bytes = adapter.budget_bytes;
   info.shared_bytes = adapter.shared_bytes;
   info.subgroup_size = adapter.subgroup_size;
-  info.cooperative_matrix =
-      adapter.cooperative_matrix && has_cooperative_kernels();
+  info.cooperative_matrix = Engine::cooperative_possible(adapter);
   info.missing = adapter.missing;
   info.features = features_of(adapter);
   return info;

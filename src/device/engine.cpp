@@ -8,7 +8,8 @@ namespace cortiq::device {
 
 namespace {
 
-constexpr std::int64_t kSmallEdge = 64;  // of a tile, where tiles of 128 would leave most of the device idle
+constexpr std::int64_t kSmallEdge = 64;  // of a tile, where tiles of 128 x 128 would leave most of the device idle
+constexpr std::uint32_t kNarrowThreads = 128;
 constexpr std::int64_t kRowGrain = 16;
 constexpr std::int64_t kFewTiles = 200;
 constexpr std::uint32_t kCooperativeShared = 36864;  // two tiles of 128 lines of 144 bytes
@@ -16,6 +17,12 @@ constexpr float kSplitRange = 32768.0F;              // half of what an f16 hold
 
 bool few_tiles(const Product& p) {
   return p.m / layout::kTile * (p.n / layout::kTile) < kFewTiles;
+}
+
+double flops_of(const Product& p) {
+  constexpr std::uint32_t kHalf = layout::kGemmLowerOnly | layout::kGemmTriangularB | layout::kGemmBehindB;
+  const auto depth = static_cast<double>((p.flags & layout::kGemmDiagonalB) != 0 ? layout::kTile : p.k);
+  return ((p.flags & kHalf) != 0 ? 1.0 : 2.0) * static_cast<double>(p.m) * static_cast<double>(p.n) * depth;
 }
 
 }  // namespace
@@ -26,8 +33,12 @@ Engine::Engine(std::shared_ptr<vulkan::Context> context, Path path)
 }
 
 bool Engine::cooperative_possible(const vulkan::Context& context) {
-  return context.has(vulkan::Kernel::kOperandGemmCoop) &&
-         context.adapter().shared_bytes >= kCooperativeShared;
+  return cooperative_possible(context.adapter());
+}
+
+bool Engine::cooperative_possible(const vulkan::Adapter& adapter) {
+  return adapter.cooperative_matrix && adapter.shared_bytes >= kCooperativeShared &&
+         !vulkan::shader_info(vulkan::Kernel::kOperandGemmCoop).words.empty();
 }
 
 vulkan::Buffer Engine::device_buffer(std::int64_t bytes) const {
@@ -50,14 +61,17 @@ const vulkan::Pipeline& Engine::pipeline(vulkan::Kernel kernel, std::uint32_t th
   return context_->pipeline(kernel, constants);
 }
 
-const vulkan::Pipeline& Engine::cooperative_kernel(const Product& p, std::int64_t edge) const {
-  const std::uint32_t constants[2] = {p.high_only ? 1U : 3U, static_cast<std::uint32_t>(edge)};
-  return pipeline(vulkan::Kernel::kOperandGemmCoop, static_cast<std::uint32_t>(2 * edge), constants);
-}
-
-const vulkan::Pipeline& Engine::plain_kernel(std::int64_t edge) const {
-  const std::uint32_t constants[1] = {static_cast<std::uint32_t>(edge)};
-  return pipeline(vulkan::Kernel::kOperandGemm, static_cast<std::uint32_t>(edge * edge / 64), constants);
+Engine::Tiling Engine::tiling(const Product& p) const {
+  const std::int64_t edge = few_tiles(p) ? kSmallEdge : layout::kTile;
+  const auto tile = static_cast<std::uint32_t>(edge);
+  if (split()) {
+    const std::uint32_t constants[2] = {p.high_only ? 1U : 3U, tile};
+    return {pipeline(vulkan::Kernel::kOperandGemmCoop, 2 * tile, constants), edge, edge};
+  }
+  if (few_tiles(p) && p.from_c)
+    return {pipeline(vulkan::Kernel::kOperandGemmNarrow, kNarrowThreads), kSmallEdge, layout::kTile};
+  const std::uint32_t constants[1] = {tile};
+  return {pipeline(vulkan::Kernel::kOperandGemm, tile * tile / 64, constants), edge, edge};
 }
 
 void Engine::multiply(vulkan::Stream& stream, const Product& p) const {
@@ -71,21 +85,29 @@ void Engine::multiply(vulkan::Stream& stream, const Product& p) const {
   push.b_rows = static_cast<std::uint32_t>(p.b->rows);
   push.c_stride = static_cast<std::uint32_t>(p.c_stride);
   push.chunks = static_cast<std::uint32_t>(p.k / layout::kChunk);
-  const std::int64_t edge = few_tiles(p) ? kSmallEdge : layout::kTile;
-  push.tiles_m = static_cast<std::uint32_t>(p.m / edge);
-  push.tiles_n = static_cast<std::uint32_t>(p.n / edge);
+  const Tiling tiles = tiling(p);
+  push.tiles_m = static_cast<std::uint32_t>(p.m / tiles.rows);
+  push.tiles_n = static_cast<std::uint32_t>(p.n / tiles.columns);
   push.flags = p.flags;
   push.row0 = static_cast<std::uint32_t>(p.row0);
   push.col0 = static_cast<std::uint32_t>(p.col0);
   push.k0 = static_cast<std::uint32_t>(p.k0);
   push.alpha = static_cast<float>(p.alpha / (static_cast<double>(p.a->scale) *
                                              static_cast<double>(p.b->scale)));
-  stream.dispatch(split() ? cooperative_kernel(p, edge) : plain_kernel(edge), push, std::uint64_t{push.tiles_m} * push.tiles_n);
-  double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  if ((p.flags & (layout::kGemmLowerOnly | layout::kGemmTriangularB | layout::kGemmUpperB)) != 0)
-    flops /= 2;
-  if (p.high_only && split()) flops /= 3;
-  stream.account(flops);
+  stream.dispatch(tiles.kernel, push, std::uint64_t{push.tiles_m} * push.tiles_n);
+  const double flops = flops_of(p);
+  stream.account(p.high_only && split() ? flops / 3 : flops);
+}
+
+void Engine::multiply_half(vulkan::Stream& stream, const Product& product) const {
+  Product p = product;
+  p.flags = layout::kGemmBehindB;
+  p.alpha = 2 * product.alpha;
+  multiply(stream, p);
+  stream.barrier();
+  p.flags = layout::kGemmAdd | layout::kGemmDiagonalB;
+  p.alpha = product.alpha;
+  multiply(stream, p);
 }
 
 float largest_magnitude(ConstMatrixView<float> m, Pool& pool) {

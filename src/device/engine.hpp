@@ -46,6 +46,8 @@ struct Product {
   std::uint32_t flags = 0;
   std::int64_t row0 = 0, col0 = 0, k0 = 0;
   double alpha = 1;            ///< without the scales of the operands
+  bool from_c = false;         ///< with kGemmAdd and alpha a power of two: where there are few tiles, the sums may start from C
+                               ///< (more exact, but then bytes depend on the number of tiles)
   bool high_only = false;      ///< 11 bits of each operand are enough (cooperative path; a third of the work)
 };
 
@@ -59,6 +61,8 @@ class Engine {
   Engine(std::shared_ptr<vulkan::Context> context, Path path);
 
   [[nodiscard]] static bool cooperative_possible(const vulkan::Context& context);
+  /// The same of a device that is not open.
+  [[nodiscard]] static bool cooperative_possible(const vulkan::Adapter& adapter);
   [[nodiscard]] vulkan::Context& context() const { return *context_; }
   [[nodiscard]] const std::shared_ptr<vulkan::Context>& shared_context() const { return context_; }
   [[nodiscard]] Path path() const { return path_; }
@@ -71,11 +75,18 @@ class Engine {
                                                  std::span<const std::uint32_t> more = {}) const;
   /// Records the product (no barrier) and accounts its arithmetic.
   void multiply(vulkan::Stream& stream, const Product& product) const;
+  /// For a symmetric B, half of the work: C with sum_j a_j C_j = a^T B a for each row a of A and its row of C. Blocks of
+  /// 128 x 128 of B below the diagonal count twice, those above it not at all. Product without flags; records a barrier
+  /// between its two parts.
+  void multiply_half(vulkan::Stream& stream, const Product& product) const;
 
  private:
-  /// Kernels for tiles of C with this edge, 64 or 128.
-  [[nodiscard]] const vulkan::Pipeline& cooperative_kernel(const Product& p, std::int64_t edge) const;
-  [[nodiscard]] const vulkan::Pipeline& plain_kernel(std::int64_t edge) const;
+  /// The kernel of a product and its tiles of C.
+  struct Tiling {
+    const vulkan::Pipeline& kernel;
+    std::int64_t rows, columns;
+  };
+  [[nodiscard]] Tiling tiling(const Product& p) const;
 
   std::shared_ptr<vulkan::Context> context_;
   Path path_;

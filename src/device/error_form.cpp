@@ -46,7 +46,7 @@ void record(const Engine& engine, vulkan::Stream& stream, const DeviceFactor& fa
   p.n = factor.size;
   p.k = factor.size;
   p.high_only = true;
-  engine.multiply(stream, p);
+  engine.multiply_half(stream, p);  // of the sums only <E,E>_H is read
   stream.barrier();
   // Groups without a rung have Q = 0, so that <W,W>_H of row_sums is the form wanted.
   layout::RowSumsPush sums{};

@@ -102,15 +102,4 @@ void fill_ladder_tables(const Engine& engine, vulkan::Stream& stream, const Ladd
                   per_thread(work.rows));
 }
 
-void debias_ladders(const Engine& engine, vulkan::Stream& stream, const LadderDebias& work) {
-  if (work.rows == 0) return;
-  layout::DebiasPush push{};
-  push.before = work.before;
-  push.numerator = work.numerator;
-  push.denominator = work.denominator;
-  push.params = work.params;
-  push.rows = u32(work.rows);
-  stream.dispatch(engine.pipeline(Kernel::kLadderDebias, kThreads), push, per_thread(work.rows));
-}
-
 }  // namespace cortiq::device

@@ -1,4 +1,4 @@
-// ladder.hpp: kernels that place, refit, tabulate and move the ladders of rows (shaders/sweep/row_ladder.comp,
+// ladder.hpp: kernels that place, refit and tabulate the ladders of rows (shaders/sweep/row_ladder.comp,
 // ladder_*.comp). All addresses are device addresses; params are u32 per row: f16 lo | f16 step << 16.
 // The calls record dispatches without barriers: what a call reads must have been finished by stream.barrier() before, and
 // what it writes is visible after one. Rows of one call are independent.
@@ -55,15 +55,5 @@ struct LadderTables {
 };
 /// gptq::ladder_table of each row.
 void fill_ladder_tables(const Engine& engine, vulkan::Stream& stream, const LadderTables& work);
-
-struct LadderDebias {
-  std::int64_t rows = 0;
-  std::uint64_t before = 0;       ///< [rows] params
-  std::uint64_t numerator = 0;    ///< [rows] f32 (Q H W^T)_rr
-  std::uint64_t denominator = 0;  ///< [rows] f32 (W H W^T)_rr
-  std::uint64_t params = 0;       ///< [rows] out; may be `before`
-};
-/// codec::unshrink of each row.
-void debias_ladders(const Engine& engine, vulkan::Stream& stream, const LadderDebias& work);
 
 }  // namespace cortiq::device

@@ -208,7 +208,8 @@ std::vector<float> StackSweep::read_sums() {
 }
 
 void StackSweep::measure(const DampedHessian& h, std::span<gptq::SweepResult> results) {
-  multiply_by(h, 1, split_scale(static_cast<double>(absmax_), 1e6F), true, "energy product");
+  multiply_by(h, 1, split_scale(static_cast<double>(absmax_), 1e6F),
+              options_.debias ? Purpose::kTwoForms : Purpose::kOneForm);
   const std::vector<float> sums = read_sums();
   std::vector<float> loss(at(rows_));
   download(engine_, stream_, loss_, 0, std::as_writable_bytes(std::span(loss)));

@@ -44,8 +44,13 @@ class StackSweep {
   void pass();
   void update_work(const Operand& operand, const Operand& matrix, std::int64_t first,
                    std::int64_t columns, std::int64_t from, double alpha);
-  void multiply_by(const DampedHessian& h, std::uint32_t what, float scale, bool high_only,
-                   std::string_view section);
+  /// What a product with H_d is for.
+  enum class Purpose {
+    kGradient,  ///< all bits
+    kTwoForms,  ///< <Q,W>_H and <W,W>_H of read_sums()
+    kOneForm,   ///< <W,W>_H alone: half of the work
+  };
+  void multiply_by(const DampedHessian& h, std::uint32_t what, float scale, Purpose purpose);
   void polish_block(const DampedHessian& h, const Operand& changes, std::int64_t first,
                     std::int64_t columns);
   [[nodiscard]] std::uint64_t work_column(std::int64_t column) const;

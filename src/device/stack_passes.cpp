@@ -74,7 +74,7 @@ void StackSweep::pass() {
 void StackSweep::polish(const DampedHessian& h) {
   if (options_.polish <= 0 || fixed_) return;
   const float scale = split_scale(kChangeHeadroom * static_cast<double>(absmax_), kChangeScaleLimit);
-  multiply_by(h, 2, scale, false, "polish gradient");  // (Q - W) H_d / base
+  multiply_by(h, 2, scale, Purpose::kGradient);  // (Q - W) H_d / base
   const Operand changes = engine_.make_operand(padded_rows_, kBlockColumns, scale);
   for (int pass = 0; pass < options_.polish; ++pass) {
     for (std::int64_t first = 0; first < n_; first += kBlockColumns) {
@@ -110,13 +110,12 @@ void StackSweep::update_work(const Operand& operand, const Operand& matrix, std:
   engine_.multiply(stream_, p);
 }
 
-/// work = A H_d / base for what gather() makes of the rows.
-void StackSweep::multiply_by(const DampedHessian& h, std::uint32_t what, float scale, bool high_only,
-                             std::string_view section) {
+/// work = A H_d / base for what gather() makes of the rows; for kOneForm see Engine::multiply_half.
+void StackSweep::multiply_by(const DampedHessian& h, std::uint32_t what, float scale, Purpose purpose) {
   const Operand lines = engine_.make_operand(padded_rows_, size_, scale);
   gather(what, &lines);
   stream_.barrier();
-  stream_.section(section);
+  stream_.section(purpose == Purpose::kGradient ? "polish gradient" : "energy product");
   Product p;
   p.a = &lines;
   p.b = &h.lines;
@@ -125,8 +124,11 @@ void StackSweep::multiply_by(const DampedHessian& h, std::uint32_t what, float s
   p.m = padded_rows_;
   p.n = size_;
   p.k = size_;
-  p.high_only = high_only;
-  engine_.multiply(stream_, p);
+  p.high_only = purpose != Purpose::kGradient;
+  if (purpose == Purpose::kOneForm)
+    engine_.multiply_half(stream_, p);
+  else
+    engine_.multiply(stream_, p);
   stream_.barrier();
   stream_.finish();  // before the operand's memory is given back
 }
