@@ -73,7 +73,7 @@ class Indexer {
 std::uint64_t Indexer::read_file_header() {
   const std::string path = file_.path().string();
   if (file_.size() < layout::kFileHeaderBytes) {
-    fail(ErrorKind::kInput, "{}: not a Hessian cache: it has {} bytes and the header alone has {}",
+    fail(ErrorKind::kInput, "{}: not a Hessian cache: it has {} bytes and the header alone has {}; give a CMFHESS1 file",
          path, file_.size(), layout::kFileHeaderBytes);
   }
   const std::byte* header = take(static_cast<std::size_t>(layout::kFileHeaderBytes));

@@ -24,7 +24,7 @@ ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 
 ChatTemplate ChatTemplate::parse(std::string_view source, std::string_view where) {
   if (source.size() > kMostSourceBytes) {
-    fail(ErrorKind::kInput, "{}: has {} bytes, more than a template of {} can be", where,
+    fail(ErrorKind::kInput, "{}: has {} bytes, more than a template of {} can be; shorten it", where,
          source.size(), kMostSourceBytes);
   }
   auto state = std::make_unique<State>();

@@ -59,7 +59,7 @@ Hessian::Hessian(std::int64_t n) : n_(n) {
     values_ = make_page_buffer<double>(n * n, PageSize::kSmall);
   } catch (const std::bad_alloc&) {
     fail(ErrorKind::kOutOfMemory,
-         "a Hessian of {} channels needs {} bytes, which the system refuses", n, hessian_bytes(n));
+         "a Hessian of {} channels needs {} bytes, which the system refuses; close other programs or lower --mem-gb", n, hessian_bytes(n));
   }
 }
 

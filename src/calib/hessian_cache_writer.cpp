@@ -84,7 +84,7 @@ void HessianCacheWriter::State::check_names(const std::vector<std::string>& adde
   for (const std::string& name : added) {
     if (name.empty() || name.size() > layout::kMaxNameBytes || !is_utf8(name)) {
       fail(ErrorKind::kInput,
-           "{}: a tensor name of {} bytes cannot be stored (1 to {} bytes of UTF-8)", path.string(),
+           "{}: a tensor name of {} bytes cannot be stored (1 to {} bytes of UTF-8); rename it", path.string(),
            name.size(), layout::kMaxNameBytes);
     }
     if (!names.insert(name).second) {

@@ -15,7 +15,7 @@ namespace {
 
 void check(int result) {
   if (result != 1)
-    fail(ErrorKind::kUnsupported, "SHA-256: the OpenSSL library of this system refuses it");
+    fail(ErrorKind::kUnsupported, "SHA-256: the OpenSSL library of this system refuses it; install one that allows SHA-256");
 }
 
 std::string hex_digest(EVP_MD_CTX* context) {

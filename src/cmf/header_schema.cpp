@@ -10,6 +10,8 @@
 namespace cortiq::cmf {
 namespace {
 
+constexpr std::string_view kRemedy = "the file is damaged or not a model";
+
 enum class Kind {
   kAny,
   kString,
@@ -286,8 +288,8 @@ void check_object(const Json& object, const ObjectRule& rule, std::string_view w
     }
     if (found->is_null() && key.need == Need::kOptional) continue;
     if (!matches(*found, key.kind)) {
-      fail(ErrorKind::kInput, "{}: header: key {}{} must be {}, is {}", where, prefix, key.name,
-           describe(key.kind), excerpt(*found));
+      fail(ErrorKind::kInput, "{}: header: key {}{} must be {}, is {}; {}", where, prefix,
+           key.name, describe(key.kind), excerpt(*found), kRemedy);
     }
   }
 }
@@ -298,8 +300,8 @@ void check_enum(const Json& value, std::string_view name, std::span<const std::s
                                      value.get_ref<const std::string&>()) != allowed.end()) {
     return;
   }
-  fail(ErrorKind::kInput, "{}: header: {} is {}, must be one of {}", where, name, excerpt(value),
-       fmt::join(allowed.begin(), allowed.end(), ", "));
+  fail(ErrorKind::kInput, "{}: header: {} is {}, must be one of {}; {}", where, name, excerpt(value),
+       fmt::join(allowed.begin(), allowed.end(), ", "), kRemedy);
 }
 
 bool has_value(const Json& object, const char* key) {
@@ -333,8 +335,9 @@ void check_arch_rules(const Json& arch, std::string_view where) {
   const Json& core = arch.at("linear_core");
   if (core.at("kind") == "gated_delta_net" && has_value(core, "phase_delta_layers")) {
     fail(ErrorKind::kInput,
-         "{}: header: arch.linear_core of kind gated_delta_net must not have phase_delta_layers",
-         where);
+         "{}: header: arch.linear_core of kind gated_delta_net must not have "
+         "phase_delta_layers; {}",
+         where, kRemedy);
   }
 }
 
@@ -351,7 +354,8 @@ bool is_known_header_key(std::string_view path, std::string_view key) {
 
 void check_header(const Json& header, std::string_view where) {
   if (!header.is_object()) {
-    fail(ErrorKind::kInput, "{}: header: must be a JSON object, is {}", where, excerpt(header));
+    fail(ErrorKind::kInput, "{}: header: must be a JSON object, is {}; {}", where,
+         excerpt(header), kRemedy);
   }
   for (const ObjectRule& rule : kObjects) {
     const Json* object = find_path(header, rule.path);

@@ -21,7 +21,7 @@ constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 60;
 void check_planned(const PlannedTensor& tensor, std::string_view where) {
   if (tensor.name.size() > kMaxName) {
     fail(ErrorKind::kUnsupported,
-         "{}: tensor {}...: its name has {} bytes, a CMF file holds at most {}", where,
+         "{}: tensor {}...: its name has {} bytes, a CMF file holds at most {}; rename it", where,
          tensor.name.substr(0, 60), tensor.name.size(), kMaxName);
   }
   if (!is_utf8(tensor.name)) {
@@ -33,12 +33,12 @@ void check_planned(const PlannedTensor& tensor, std::string_view where) {
   }
   for (const std::int64_t extent : tensor.shape) {
     if (extent < 0 || extent > kMaxExtent) {
-      fail(ErrorKind::kUnsupported, "{}: tensor {}: shape {} has an extent outside 0..{}", where,
+      fail(ErrorKind::kUnsupported, "{}: tensor {}: shape {} has an extent outside 0..{}, which the format cannot hold; split it", where,
            tensor.name, shape_text(tensor.shape), kMaxExtent);
     }
   }
   if (tensor.nbytes > kMaxFileBytes) {
-    fail(ErrorKind::kUnsupported, "{}: tensor {}: {} bytes are more than a file can hold", where,
+    fail(ErrorKind::kUnsupported, "{}: tensor {}: {} bytes are more than a file can hold; the input is damaged or must be split", where,
          tensor.name, tensor.nbytes);
   }
   if (!has_fixed_size(tensor.dtype)) return;
@@ -101,7 +101,7 @@ Placement place(const std::vector<PlannedTensor>& tensors, const WriterSections&
     cursor = offset + tensor.nbytes;
     if (cursor > kMaxFileBytes || pool > kMaxPool) {
       fail(ErrorKind::kUnsupported,
-           "{}: the tensors are too large or their names too long for one file", where);
+           "{}: the tensors are too large or their names too long for one file; shorten the names or split the model", where);
     }
   }
   placement.directory_bytes = kDirectoryHeadBytes + kRecordBytes * tensors.size() + pool;

@@ -143,7 +143,7 @@ std::vector<std::byte> encode(Codec codec, ConstMatrixView<float> w, const Encod
     case Codec::kMxfp4:
       return encode_mxfp4(w, pool);
   }
-  fail(ErrorKind::kUnsupported, "codec {} has no encoder", static_cast<int>(codec));
+  fail(ErrorKind::kUnsupported, "codec {} has no encoder; choose another", static_cast<int>(codec));
 }
 
 std::vector<std::byte> encode_vbit_legacy(ConstMatrixView<float> w, float mean_bits, Pool& pool) {

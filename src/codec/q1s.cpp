@@ -24,7 +24,7 @@ class Q1sSource final : public RowSource {
       : RowSource(dims), bytes_(reinterpret_cast<const std::uint8_t*>(payload.data())) {
     const std::int64_t count = dims.rows * dims.cols;
     if (count % kGroup != 0) {
-      fail(ErrorKind::kInput, "q1s: {} weights are no multiple of {}", count, kGroup);
+      fail(ErrorKind::kInput, "q1s: {} weights are no multiple of {}; choose another codec for it with --tensor-quant", count, kGroup);
     }
     const auto base = static_cast<std::uint64_t>(count / kGroup * kQ1GroupBytes);
     if (payload.size() < base + 4) {

@@ -34,7 +34,7 @@ class Q1tSource final : public RowSource {
   Q1tSource(Dims dims, ByteSpan payload)
       : RowSource(dims), bytes_(reinterpret_cast<const std::uint8_t*>(payload.data())) {
     if (dims.cols % kGroup != 0) {
-      fail(ErrorKind::kInput, "q1t: {} columns are no multiple of {}", dims.cols, kGroup);
+      fail(ErrorKind::kInput, "q1t: {} columns are no multiple of {}; choose another codec for it with --tensor-quant", dims.cols, kGroup);
     }
     const auto groups = static_cast<std::uint64_t>(dims.rows * (dims.cols / kGroup));
     const auto rows = static_cast<std::uint64_t>(dims.rows);

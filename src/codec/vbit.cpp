@@ -25,7 +25,7 @@ class VbitSource final : public RowSource {
   VbitSource(bool has_offsets, Dims dims, ByteSpan payload)
       : RowSource(dims), bytes_(reinterpret_cast<const std::uint8_t*>(payload.data())) {
     if (dims.cols % kGroup != 0) {
-      fail(ErrorKind::kInput, "vbit: {} columns are no multiple of {}", dims.cols, kGroup);
+      fail(ErrorKind::kInput, "vbit: {} columns are no multiple of {}; choose another codec for it with --tensor-quant", dims.cols, kGroup);
     }
     const auto rows = static_cast<std::uint64_t>(dims.rows);
     const auto groups = static_cast<std::uint64_t>(dims.rows * (dims.cols / kGroup));

@@ -70,7 +70,7 @@ class VulkanBackend final : public DeviceBackend {
     for (const DeviceInfo& device : choice.devices) {
       const auto index = static_cast<std::size_t>(device.index);
       if (index >= adapters.size())
-        fail(ErrorKind::kDevice, "device {}: gone since it was listed", device.index);
+        fail(ErrorKind::kDevice, "device {}: gone since it was listed; see `cortiq-quant devices`, or use --device cpu", device.index);
       cards_.push_back(std::make_unique<Card>(
           vulkan::Context::open(instance, adapters[index], {options.cache_folder, options.memory_limit}),
           options));

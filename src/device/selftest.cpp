@@ -69,7 +69,7 @@ SelftestReport run_selftest(const DeviceInfo& device, const BackendOptions& opti
     const auto instance = vulkan::Instance::open();
     const auto adapters = instance->adapters();
     const auto index = static_cast<std::size_t>(device.index);
-    if (index >= adapters.size()) fail(ErrorKind::kDevice, "device {}: gone since it was listed", device.index);
+    if (index >= adapters.size()) fail(ErrorKind::kDevice, "device {}: gone since it was listed; see `cortiq-quant devices`", device.index);
     const auto context = vulkan::Context::open(instance, adapters[index], {options.cache_folder, options.memory_limit});
     for (const Path path : {Path::kCooperative, Path::kPlain}) {
       if (path == Path::kCooperative && (options.plain_products || !Engine::cooperative_possible(*context))) continue;

@@ -59,7 +59,7 @@ std::int64_t read_head_dim(const Fields& text, const Family& family, std::int64_
   if (family.gemma() && text.find("head_dim") == nullptr) return 256;
   if (hidden % heads != 0) {
     fail(ErrorKind::kInput,
-         "{}: hidden_size {} is no multiple of num_attention_heads {} and there is no head_dim",
+         "{}: hidden_size {} is no multiple of num_attention_heads {} and there is no head_dim; check config.json",
          text.where(), hidden, heads);
   }
   return hidden / heads;
@@ -227,7 +227,7 @@ void put_shape(Json& arch, const Fields& text, const Family& family) {
   const std::int64_t kv_heads = text.integer({"num_key_value_heads"}).value_or(heads);
   if (layers > kMaxLayers) text.wrong("num_hidden_layers", fmt::format("at most {}", kMaxLayers));
   if (kv_heads == 0 || heads % kv_heads != 0) {
-    fail(ErrorKind::kInput, "{}: num_attention_heads {} is no multiple of num_key_value_heads {}",
+    fail(ErrorKind::kInput, "{}: num_attention_heads {} is no multiple of num_key_value_heads {}; check config.json",
          text.where(), heads, kv_heads);
   }
   arch["hidden_size"] = hidden;

@@ -155,7 +155,7 @@ void Folder::State::add_tensor(std::size_t file, std::size_t entry, Part part) {
   constexpr std::size_t kMaxRank = 6;  // of the container
   Origin origin{file, entry, std::move(part)};
   if (origin.part.shape.size() > kMaxRank) {
-    fail(ErrorKind::kUnsupported, "{}: tensor {} has {} dimensions, more than the {} of the format",
+    fail(ErrorKind::kUnsupported, "{}: tensor {} has {} dimensions, more than the {} of the format; leave it out of the model",
          where(origin), origin.part.name, origin.part.shape.size(), kMaxRank);
   }
   cmf::TensorInfo info;

@@ -271,7 +271,7 @@ GptqOptions with_allocated_bits(const GptqOptions& options, Context& context) {
   plan_groups_by_cache(plan, *source, cache);
   std::vector<TensorOptions> tensors = measure_all(options, *source, plan, cache, context);
   if (tensors.empty())
-    fail(ErrorKind::kRefused, "{}: no matrix is free to choose a codec for", options.input.string());
+    fail(ErrorKind::kRefused, "{}: no matrix is free to choose a codec for; give fewer --tensor-quant and --skip, or a wider --include", options.input.string());
   weigh_losses(tensors, options, *source, context);
   if (options.bits.file_bytes) return fit_file(options, *source, tensors, context);
   const double bits = *options.bits.bits_per_weight;

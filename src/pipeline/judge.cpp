@@ -64,7 +64,7 @@ model::Divergence run_divergence(const std::filesystem::path& base,
   const model::Forward test_forward(*test_source, context.pool);
   if (base_forward.arch().vocab != test_forward.arch().vocab) {
     fail(ErrorKind::kInput,
-         "{} has {} tokens and {} has {}: models of different vocabularies cannot be compared",
+         "{} has {} tokens and {} has {}: models of different vocabularies cannot be compared; give two versions of one model",
          base.string(), base_forward.arch().vocab, test.string(), test_forward.arch().vocab);
   }
   if (tokenizer_identity(*base_source) != tokenizer_identity(*test_source)) {

@@ -161,7 +161,7 @@ std::shared_ptr<Context> Context::open(std::shared_ptr<Instance> instance, const
   state->instance = std::move(instance);
   const auto devices = physical_devices(state->instance->state());
   if (adapter.index < 0 || static_cast<std::size_t>(adapter.index) >= devices.size())
-    fail(ErrorKind::kDevice, "device {}: gone since it was listed", adapter.index);
+    fail(ErrorKind::kDevice, "device {}: gone since it was listed; see `cortiq-quant devices`, or use --device cpu", adapter.index);
   state->adapter = adapter;
   state->memory_limit = options.memory_limit;
   state->physical = devices[static_cast<std::size_t>(adapter.index)];

@@ -6,7 +6,7 @@ namespace cortiq::device {
 Choice choose_selftest_devices(std::string_view text) {
   if (text == "cpu")
     fail(ErrorKind::kUsage, "--device cpu: selftest compares a device with the host; name a device");
-  fail(ErrorKind::kDevice, "--device {}: this program was built without Vulkan", text);
+  fail(ErrorKind::kDevice, "--device {}: this program was built without Vulkan; build it with CORTIQ_VULKAN=ON", text);
 }
 
 SelftestReport run_selftest(const DeviceInfo&, const BackendOptions&, Pool&, Log&, const Interrupt&) {
