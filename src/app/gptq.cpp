@@ -155,6 +155,12 @@ pipeline::GptqOptions parse(const Arguments& arguments) {
   for (const char* option : {"--output", "--hessians"}) {
     if (arguments.empty(option)) fail(ErrorKind::kUsage, "{}: expected the path of a file", option);
   }
+  if (options.min_rows == 0 && options.moe_prior.value_or(0) > 0) {
+    fail(ErrorKind::kUsage,
+         "--moe-prior {}: has no effect with --min-rows 0, below which no expert falls; leave out "
+         "one of them",
+         *options.moe_prior);
+  }
   if (!options.hessians) {
     for (const char* option :
          {"--hessians-force", "--allow-missing-hessians", "--calib-chunk-layers"}) {

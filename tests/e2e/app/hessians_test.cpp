@@ -1,5 +1,7 @@
 // hessians capture --part, merge and inspect on the bundled model.
 #include <cmath>
+#include <cstring>
+#include <fstream>
 
 #include "cortiq/calib/hessian_cache.hpp"
 #include "e2e.hpp"
@@ -100,6 +102,44 @@ TEST_F(HessiansCommand, inspect_shows_conditions_channels_and_counts) {
   const std::string text = expect_exit(0, {"hessians", "inspect", path("whole"), "--quiet"}).out;
   EXPECT_NE(text.find("condition"), std::string::npos);
   EXPECT_TRUE(inspect("whole", {"--quick"})["entries"][0]["conditioning"].is_null());
+}
+
+TEST_F(HessiansCommand, damaged_caches_are_refused_wherever_they_are_read) {
+  capture("a", {});
+  capture("b", {"--part", "1/2"});
+  const std::string good = read_file(path("a"));
+  std::string bad = good;
+  bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 1);  // of a mantissa
+  const auto put = [&](const std::string& bytes) {
+    std::ofstream(path("a"), std::ios::binary) << bytes;
+  };
+  put(bad);
+  const std::vector<std::vector<std::string>> commands{
+      {"gptq", tiny_model(), "--output", path("m.cmf"), "--hessians", path("a"), "--quiet"},
+      {"hessians", "merge", path("a"), path("b"), path("m"), "--quiet"},
+      {"hessians", "inspect", path("a")},
+      {"compare", tiny_model(), tiny_model(), "--hessians", path("a"), "--quiet"}};
+  for (const auto& command : commands) {
+    const ProgramResult result = expect_exit(1, command);
+    EXPECT_NE(result.err.find("its sha256 is"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("capture it again"), std::string::npos) << result.err;
+    EXPECT_FALSE(fs::exists(path("m.cmf")) || fs::exists(path("m")));
+  }
+  // Without an identity the values tell, where they are far off: here a product of two channels.
+  fs::remove(path("a.json"));
+  const auto cache = calib::HessianCache::open(path("a"));
+  const auto& entry = cache.entries().front();
+  bad = good;
+  const double large = 1e9;
+  std::memcpy(bad.data() + entry.payload_offset + 8 * static_cast<std::size_t>(entry.cols + 1),
+              &large, sizeof large);
+  put(bad);
+  const ProgramResult result = expect_exit(1, commands.front());
+  EXPECT_NE(result.err.find(entry.names.front()), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("holds 1e+09 at (0, 1)"), std::string::npos) << result.err;
+  EXPECT_FALSE(fs::exists(path("m.cmf")));
+  put(good);
+  expect_exit(0, commands.front());
 }
 
 }  // namespace cortiq::test

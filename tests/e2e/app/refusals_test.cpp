@@ -42,6 +42,9 @@ TEST(Refusals, options_without_effect_and_numbers_that_are_none) {
   refused(2, {"--mem-gb", "nan"}, "--mem-gb");
   refused(2, {"--hessians", ""}, "--hessians");
   refused(2, {"--allow-few-tokens"}, "--allow-few-tokens");
+  refused(2, {"--min-rows", "0", "--moe-prior", "8"}, "--moe-prior");
+  refused(2, {"--device", "cpu", "--vram-gb", "2"}, "--vram-gb");
+  refused(2, {"--quiet", "--verbose"}, "--verbose");
   refused(2, {"--tensor-quant", "*norm*=q8"}, "--tensor-quant");
   refused(2, {"--tensor-quant", "lm_head.weight=f16"}, "tied");
   refused(2,
