@@ -35,14 +35,8 @@ std::uint64_t bytes_of(Codec codec, const std::vector<std::int64_t>& shape) {
 /// tr(E H E^T) of a tensor rounded to a codec without GPTQ.
 double rounded_error(const DecodedTensor& w, Codec codec, gptq::Backend& backend,
                      ConstMatrixView<double> h, const gptq::Factor& factor, Pool& pool) {
-  const std::vector<std::int64_t> shape{w.rows, w.cols};
   const auto payload = codec::encode(codec, w.view(), {}, pool);
-  const codec::RowDecoder decoder(codec::dtype_of(codec), shape, payload);
-  std::vector<float> error(w.values.size());
-  const MatrixView<float> view(error.data(), w.rows, w.cols);
-  decoder.decode_all(view, pool);
-  for (std::size_t i = 0; i < error.size(); ++i) error[i] = w.values[i] - error[i];
-  return backend.error_of(view, h, factor);
+  return payload_error({w, codec, payload}, backend, h, factor, pool);
 }
 
 float largest_magnitude(const DecodedTensor& w) {

@@ -79,20 +79,28 @@ std::optional<double> rounding_error(const TensorJob& job, gptq::Backend& backen
                                      const gptq::Factor& factor, const Member& member,
                                      const calib::Hessian& hessian, double energy) {
   const TensorChoice& choice = job.plan.choices[member.index];
-  const cmf::TensorInfo& info = job.source.tensors()[member.index];
   const DecodedTensor& weights = *member.weights;
   if (!(energy > 0)) return std::nullopt;
   const auto payload = rounded_payload(job, choice, weights.view());
-  const codec::RowDecoder decoder(codec::dtype_of(choice.codec), info.shape, payload,
-                                  codec::LadderKind::kDeterministic);
-  std::vector<float> rounded(weights.values.size());
-  const MatrixView<float> view(rounded.data(), weights.rows, weights.cols);
-  decoder.decode_all(view, job.context.pool);
-  for (std::size_t i = 0; i < rounded.size(); ++i) rounded[i] = weights.values[i] - rounded[i];
-  return backend.error_of(view, hessian.view(), factor) / energy;
+  return payload_error({weights, choice.codec, payload}, backend, hessian.view(), factor,
+                       job.context.pool) /
+         energy;
 }
 
 }  // namespace
+
+double payload_error(const Encoded& encoded, gptq::Backend& backend, ConstMatrixView<double> h,
+                     const gptq::Factor& factor, Pool& pool) {
+  const DecodedTensor& w = encoded.weights;
+  const std::vector<std::int64_t> shape{w.rows, w.cols};
+  const codec::RowDecoder decoder(codec::dtype_of(encoded.codec), shape, encoded.payload,
+                                  codec::LadderKind::kDeterministic);
+  std::vector<float> error(w.values.size());
+  const MatrixView<float> view(error.data(), w.rows, w.cols);
+  decoder.decode_all(view, pool);
+  for (std::size_t i = 0; i < error.size(); ++i) error[i] = w.values[i] - error[i];
+  return backend.error_of(view, h, factor);
+}
 
 std::vector<TensorReport> initial_reports(const cmf::Source& source, const Plan& plan) {
   std::vector<TensorReport> reports(plan.choices.size());

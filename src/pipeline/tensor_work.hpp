@@ -41,7 +41,17 @@ void write_plain_tensors(TensorJob& job);
 /// Decoded and checked weights of a candidate.
 [[nodiscard]] DecodedTensor candidate_weights(TensorJob& job, std::size_t index);
 
-/// Folds the Hessian of a group and sweeps its tensors.
+/// A matrix and what a codec made of it.
+struct Encoded {
+  const DecodedTensor& weights;
+  codec::Codec codec;
+  ByteSpan payload;
+};
+/// tr(E H E^T) of weights minus decoded payload.
+[[nodiscard]] double payload_error(const Encoded& encoded, gptq::Backend& backend,
+                                   ConstMatrixView<double> h, const gptq::Factor& factor,
+                                   Pool& pool);
+
 struct GroupSettings {
   double lambda = 0.01;
   gptq::Order order = gptq::Order::kGroup;
@@ -56,6 +66,7 @@ struct GroupSettings {
 
 /// How a tensor with this choice is swept.
 [[nodiscard]] gptq::SweepOptions sweep_options(const TensorChoice& choice, const GroupSettings& settings);
+/// Folds the Hessian of a group and sweeps its tensors.
 void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& settings,
                  const GroupPlan& group, const calib::Hessian& hessian);
 
