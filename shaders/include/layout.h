@@ -205,6 +205,7 @@ struct PolishPush {
   CORTIQ_POINTER(Uvec4s) codes;
   CORTIQ_POINTER(Uvec4s) changes;  // operand lines [8 chunks][padded rows] of q_new - q_old
   CORTIQ_POINTER(Floats) loss;     // [rows] += change of the loss
+  CORTIQ_POINTER(Floats) blocks;   // [groups of the block][kMoveFloats]; block_moves only
   CORTIQ_U32 rows;
   CORTIQ_U32 padded_rows;
   CORTIQ_U32 size;
@@ -212,6 +213,10 @@ struct PolishPush {
   CORTIQ_U32 columns;
   CORTIQ_F32 scale;
 };
+
+// What a group move knows of H_gg: its inverse [32][32], V_jk / V_jj for k > j (else 0) [32][32], 1 / V_jj [32] (all 0: the
+// group stays), see shaders/sweep/block_moves.comp.
+CORTIQ_CONST kMoveFloats = 2080;
 
 // Sums over a row: see shaders/sweep/row_sums.comp.
 struct RowSumsPush {

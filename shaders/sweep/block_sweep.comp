@@ -23,17 +23,12 @@ const float kInfinity = 3.4028234e38;  // no loss comes near it
 const float kLargestHalf = 65504.0;
 
 shared vec4 block_w[kRows][kBlock / 4u];
-shared vec4 ratio[32][8];         // U_jk / U_jj for k > j, else 0
-shared float inverse_u[32];       // 1 / U_jj
 shared float error_weight[32];    // H_ii, for searches 0 and 1
 shared vec4 errors[32][kRows / 4u];  // e' of the group, [column][row]
 shared float losses[kRows][32];
 shared float row_loss[kRows];
 
-float x[32];   // weights of the group, then residuals w - q
-uvec4 codes;
-
-bool four_bit() { return kFourBit != 0u; }
+#include "round_group.glsl"
 
 void load_group(uint group, uint row) {
   const uint thread = gl_LocalInvocationID.x;
@@ -50,37 +45,6 @@ void load_group(uint group, uint row) {
     const vec4 v = block_w[row][group * 8u + q];
     [[unroll]] for (uint e = 0u; e < 4u; ++e) x[q * 4u + e] = v[e];
   }
-}
-
-// Passes the residual d of column j on to the later columns of the group and keeps it in the place of the weight.
-void feed_back(uint j, float d) {
-  [[unroll]] for (uint q = j / 4u; q < 8u; ++q) {
-    const vec4 r = ratio[j][q];
-    [[unroll]] for (uint e = 0u; e < 4u; ++e)
-      if (q * 4u + e > j) x[q * 4u + e] = fma(-d, r[e], x[q * 4u + e]);
-  }
-  x[j] = d;
-}
-
-// Rounds x in place to residuals at one scale; returns the sum of e'^2.
-float round_group(float scale) {
-  const float inverse_scale = scale > 0.0 ? 1.0 / scale : 0.0;
-  float loss = 0.0;
-  codes = uvec4(0u);
-  [[unroll]] for (uint j = 0u; j < 32u; ++j) {
-    const float w = x[j];
-    uint code = nearest_code(w, inverse_scale, four_bit());
-    float d = fma(-level_of(code, four_bit()), scale, w);
-    if (!(scale > 0.0)) {
-      code = four_bit() ? 8u : 0u;
-      d = w;
-    }
-    codes[j / 8u] |= code << (j % 8u * 4u);
-    const float e = d * inverse_u[j];
-    loss = fma(e, e, loss);
-    feed_back(j, d);
-  }
-  return loss;
 }
 
 // The same with a scale of its own for every column.

@@ -27,6 +27,18 @@ void check_sequential(const CLI::App& command, const EffortArguments& arguments,
   }
 }
 
+void check_moves(const CLI::App& command, const pipeline::GptqOptions& options) {
+  if (options.polish > 0) return;
+  for (const char* option : {"--group-moves", "--row-scale"}) {
+    const bool wanted = option[2] == 'g' ? options.group_moves : options.row_scale;
+    if (command.count(option) == 0 || !wanted) continue;
+    fail(ErrorKind::kUsage,
+         "{}: is a part of the polish, which this run does not have (--polish 0; also the default "
+         "with --rung diag, --order act and --effort fast); give --polish N or leave it out",
+         option);
+  }
+}
+
 void apply_high(const CLI::App& command, pipeline::GptqOptions& options) {
   if (options.order == gptq::Order::kAct) {
     fail(ErrorKind::kUsage,
@@ -35,6 +47,7 @@ void apply_high(const CLI::App& command, pipeline::GptqOptions& options) {
   }
   if (command.count("--polish") == 0) options.polish = kHighPolish;
   if (command.count("--rung") == 0) options.rung = gptq::Rung::kAll;
+  if (command.count("--group-moves") == 0) options.group_moves = options.polish > 0;
   // A cache was made from the tokens it was made from.
   if (command.count("--tokens") == 0 && !options.hessians)
     options.calibration.tokens = kHighTokens;
@@ -47,7 +60,8 @@ void add_effort_options(CLI::App& command, EffortArguments& arguments,
   command
       .add_option("--effort", arguments.effort,
                   "Recipe: fast (one-shot, no polish), default, high (sequential, all rungs, 4 "
-                  "polish passes, 131072 tokens); single options replace its parts")
+                  "polish passes with group moves, 131072 tokens); single options replace its "
+                  "parts")
       ->check(CLI::IsMember({"fast", "default", "high"}));
   command.add_flag("--sequential", arguments.sequential,
                    "Calibrate each layer on the output of the quantized layers before it and "
@@ -77,6 +91,7 @@ void apply_effort(const CLI::App& command, const EffortArguments& arguments,
   if (options.effort == Effort::kHigh) apply_high(command, options);
   if (options.effort == Effort::kFast && command.count("--polish") == 0) options.polish = 0;
   check_sequential(command, arguments, options);
+  check_moves(command, options);
 }
 
 }  // namespace cortiq::app

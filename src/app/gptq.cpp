@@ -229,6 +229,12 @@ void add_sweep_options(CLI::App& command, Arguments& a) {
                   "Passes of coordinate descent on the codes (default 2; 0 with --rung diag or "
                   "--order act)")
       ->check(CLI::Range(0, 64));
+  command.add_flag("--group-moves,!--no-group-moves", a.options.group_moves,
+                   "Each pass of the polish first moves whole groups, scales included (part of "
+                   "--effort high)");
+  command.add_flag("--row-scale,!--no-row-scale", a.options.row_scale,
+                   "After the first pass of the polish every row gets the scale that fits it best "
+                   "(on the host)");
   command.add_option("--q2tp-rule", a.rule, "q2tp ladders: placed (full) or cortiq (absmax)");
   command
       .add_option("--q2tp-rule-tensor", a.rule_tensors,

@@ -81,7 +81,7 @@ class VulkanBackend final : public DeviceBackend {
                                      const gptq::FoldOptions& options) override {
     std::string reason;
     if (options.host_only) {
-      reason = "its codec is swept on the host";
+      reason = "what is asked for its codec is done on the host";
     } else if (auto factor = fold_on_card(h_upper, options, reason)) {
       ++device_groups_;
       return factor;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
+
+#include "cortiq/gptq/group_block.hpp"
 
 namespace cortiq::device {
 
@@ -42,6 +45,38 @@ DampedHessian make_damped_hessian(const Engine& engine, vulkan::Stream& stream,
   stream.dispatch(engine.pipeline(vulkan::Kernel::kHessianOperand, kThreads, split), push,
                   std::uint64_t{push.tiles} * push.tiles);
   return h;
+}
+
+void add_group_blocks(const Engine& engine, vulkan::Stream& stream, Pool& pool,
+                      const DeviceFactor& factor, DampedHessian& h) {
+  constexpr std::int64_t kSide = gptq::kBlockSide;
+  const std::int64_t bands = (factor.n() + kBlockColumns - 1) / kBlockColumns;
+  std::vector<float> band(static_cast<std::size_t>(bands * kBlockColumns * kBlockColumns));
+  stream.barrier();
+  download(engine, stream, h.band, 0, std::as_writable_bytes(std::span(band)));
+  const std::int64_t groups = factor.n() / kSide;
+  std::vector<float> blocks(static_cast<std::size_t>(groups * layout::kMoveFloats), 0.0F);
+  pool.for_each(groups, [&](std::int64_t g) {
+    const std::int64_t first = g * kSide;
+    const float* from = band.data() + first * kBlockColumns + first % kBlockColumns;
+    gptq::GroupBlock::Square own{};
+    for (std::int64_t i = 0; i < kSide; ++i)
+      std::copy_n(from + i * kBlockColumns, kSide, own.begin() + i * kSide);
+    const gptq::GroupBlock block = gptq::make_group_block({own.data(), kSide, kSide});
+    if (!block.usable) return;
+    float* out = blocks.data() + g * layout::kMoveFloats;
+    for (std::int64_t i = 0; i < kSide; ++i) {
+      const double pivot = block.upper[static_cast<std::size_t>(i * (kSide + 1))];
+      for (std::int64_t k = 0; k < kSide; ++k) {
+        const auto at = static_cast<std::size_t>(i * kSide + k);
+        out[at] = static_cast<float>(block.inverse[at]);
+        if (k > i) out[1024 + at] = static_cast<float>(block.upper[at] / pivot);
+      }
+      out[2048 + i] = static_cast<float>(1.0 / pivot);
+    }
+  });
+  Upload upload(engine, stream, pool);
+  h.blocks = upload.vector(blocks);
 }
 
 }  // namespace cortiq::device

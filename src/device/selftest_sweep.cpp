@@ -56,6 +56,8 @@ std::vector<SweepOptions> every_option() {
     finished.polish = 2;
     finished.debias = true;
     list.push_back(finished);
+    finished.group_moves = true;
+    list.push_back(finished);
   }
   for (const Order order : {Order::kGroup, Order::kAct}) {
     SweepOptions cortiq = converter(Target::kQ2tp, order);
@@ -223,6 +225,7 @@ std::string describe_options(const SweepOptions& options) {
   text += fmt::format(" {} {} {}", orders[static_cast<int>(options.order)], rungs[static_cast<int>(options.rung)],
                       options.ladder == gptq::LadderFit::kFit ? "fit" : "converter");
   if (options.polish > 0) text += fmt::format(" polish {}", options.polish);
+  if (options.group_moves) text += " moves";
   if (options.debias) text += " debias";
   return text;
 }

@@ -51,8 +51,15 @@ class StackSweep {
     kOneForm,   ///< <W,W>_H alone: half of the work
   };
   void multiply_by(const DampedHessian& h, std::uint32_t what, float scale, Purpose purpose);
-  void polish_block(const DampedHessian& h, const Operand& changes, std::int64_t first,
-                    std::int64_t columns);
+  struct Columns {
+    std::int64_t first;
+    std::int64_t count;
+  };
+  /// One pass of the polish with block_polish or block_moves.
+  void move_pass(const DampedHessian& h, vulkan::Kernel kernel, const Operand& changes,
+                 bool more_follow);
+  void move_block(const DampedHessian& h, vulkan::Kernel kernel, const Operand& changes,
+                  Columns block);
   [[nodiscard]] std::uint64_t work_column(std::int64_t column) const;
   void check_status(std::string_view what);
   void read_params();

@@ -77,19 +77,25 @@ void StackSweep::polish(const DampedHessian& h) {
   multiply_by(h, 2, scale, Purpose::kGradient);  // (Q - W) H_d / base
   const Operand changes = engine_.make_operand(padded_rows_, kBlockColumns, scale);
   for (int pass = 0; pass < options_.polish; ++pass) {
-    for (std::int64_t first = 0; first < n_; first += kBlockColumns) {
-      const std::int64_t columns = std::min(kBlockColumns, n_ - first);
-      polish_block(h, changes, first, columns);
-      // The last pass needs the gradient only where it has not been yet.
-      const std::int64_t from = pass + 1 == options_.polish ? first + columns : 0;
-      if (from >= n_) break;
-      stream_.section("polish product");
-      update_work(changes, h.lines, first, columns, from, 1);
-      stream_.barrier();
-    }
+    if (options_.group_moves) move_pass(h, Kernel::kBlockMoves, changes, true);
+    move_pass(h, Kernel::kBlockPolish, changes, pass + 1 < options_.polish);
   }
   stream_.barrier();
   stream_.finish();
+}
+
+void StackSweep::move_pass(const DampedHessian& h, Kernel kernel, const Operand& changes,
+                           bool more_follow) {
+  for (std::int64_t first = 0; first < n_; first += kBlockColumns) {
+    const std::int64_t columns = std::min(kBlockColumns, n_ - first);
+    move_block(h, kernel, changes, {first, columns});
+    // The last pass needs the gradient only where it has not been yet.
+    const std::int64_t from = more_follow ? 0 : first + columns;
+    if (from >= n_) break;
+    stream_.section("polish product");
+    update_work(changes, h.lines, first, columns, from, 1);
+    stream_.barrier();
+  }
 }
 
 /// work[:, from..] += alpha * operand * matrix[first.., from..], for the rows [first, first + columns) of the matrix.
@@ -133,8 +139,9 @@ void StackSweep::multiply_by(const DampedHessian& h, std::uint32_t what, float s
   stream_.finish();  // before the operand's memory is given back
 }
 
-void StackSweep::polish_block(const DampedHessian& h, const Operand& changes, std::int64_t first,
-                              std::int64_t columns) {
+void StackSweep::move_block(const DampedHessian& h, Kernel kernel, const Operand& changes,
+                            Columns block) {
+  const auto [first, columns] = block;
   layout::PolishPush push{};
   push.gradient = work_column(first);
   push.band = h.band.address() + 4U * static_cast<std::uint64_t>(first * kBlockColumns);
@@ -144,6 +151,8 @@ void StackSweep::polish_block(const DampedHessian& h, const Operand& changes, st
   push.codes = codes_.address() + 16U * static_cast<std::uint64_t>(first / layout::kChunk);
   push.changes = changes.line(0, 0);
   push.loss = loss_.address();
+  if (kernel == Kernel::kBlockMoves)
+    push.blocks = h.blocks.address() + 4U * layout::kMoveFloats * static_cast<std::uint64_t>(first / layout::kChunk);
   push.rows = static_cast<std::uint32_t>(rows_);
   push.padded_rows = static_cast<std::uint32_t>(padded_rows_);
   push.size = static_cast<std::uint32_t>(size_);
@@ -151,10 +160,10 @@ void StackSweep::polish_block(const DampedHessian& h, const Operand& changes, st
   push.columns = static_cast<std::uint32_t>(columns);
   push.scale = changes.scale;
   const std::uint32_t constants[2] = {four_bit_ ? 1U : 0U, engine_.split() ? 1U : 0U};
-  stream_.section("block polish");
-  stream_.dispatch(engine_.pipeline(Kernel::kBlockPolish, kThreads, constants), push,
-                   workgroups(rows_));
-  stream_.account(static_cast<double>(rows_ * columns) * 300.0);
+  const bool moves = kernel == Kernel::kBlockMoves;
+  stream_.section(moves ? "group moves" : "block polish");
+  stream_.dispatch(engine_.pipeline(kernel, kThreads, constants), push, workgroups(rows_));
+  stream_.account(static_cast<double>(rows_ * columns) * (moves ? 2300.0 : 300.0));
   stream_.barrier();
 }
 

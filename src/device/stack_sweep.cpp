@@ -62,8 +62,10 @@ std::vector<gptq::SweepResult> sweep_on_device(const Engine& engine, vulkan::Str
   }
   const float absmax = largest_weight(weights, pool);
   const std::int64_t chunk = chunk_rows > 0 ? chunk_rows : std::min(total, rows_that_fit(engine, factor));
-  const DampedHessian damped = make_damped_hessian(engine, stream, factor);
+  DampedHessian damped = make_damped_hessian(engine, stream, factor);
   stream.barrier();
+  if (options.group_moves && options.polish > 0 && options.order != gptq::Order::kAct)
+    add_group_blocks(engine, stream, pool, factor, damped);
   for (std::int64_t first = 0; first < total; first += chunk) {
     StackSweep stack(engine, stream, pool, factor, options);
     stack.load(weights, parts_of(weights, first, std::min(chunk, total - first)), absmax);

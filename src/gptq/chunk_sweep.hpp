@@ -5,6 +5,7 @@
 // search.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -26,8 +27,9 @@ class ChunkSweep {
   void choose_converter_ladders();
   /// Then: rungs and codes; the fit moves the ladders in between. Throws as above.
   void run();
-  /// Coordinate descent on the codes, rungs kept; never raises the damped loss. Nothing with act
-  /// order or an identity fold. Cost 2 n flops a weight and as many per pass.
+  /// Coordinate descent on the codes, and with the options for it on whole groups and row scales;
+  /// never raises the damped loss. Nothing with act order or an identity fold. Cost 2 n flops a
+  /// weight and as many per pass; group moves as many again and a rung search, row scales 4 n.
   void polish(int passes);
   /// tr((W-Q) H (W-Q)^T) and tr(W H W^T) of the chunk; with options.debias the ladders are moved
   /// first.
@@ -45,8 +47,28 @@ class ChunkSweep {
   void fill_work();
   void fill_natural(bool subtract_quantized);
   void pass();
+  // chunk_polish.cpp, chunk_moves.cpp. work_ holds G = (Q - W) H_d, elimination order.
+  enum class Move { kCodes, kGroups };
+  /// [32][16] numbers of a slab.
+  struct GroupLanes {
+    alignas(64) std::array<double, kGroupCols * kSlabRows> values;
+  };
+  void fill_quantized(std::vector<double>& rows) const;
   void fill_error(std::vector<double>& error) const;
-  void polish_slab(std::int64_t slab, std::int64_t begin, std::int64_t end);
+  /// out = rows * H_d, both [padded rows][cols].
+  void multiply_damped(const std::vector<double>& rows, std::vector<double>& out) const;
+  void move_pass(Move move, bool more_follow);
+  void move_slab(Move move, std::int64_t slab, std::int64_t begin, std::int64_t end);
+  /// Change codes (and rungs) of a group; `change` takes old minus new value.
+  void move_codes(std::int64_t slab, std::int64_t position, const double* gradient,
+                  GroupLanes& change);
+  void move_groups(std::int64_t slab, std::int64_t position, const double* gradient,
+                   GroupLanes& change);
+  /// Scale of the rows of a slab in the group at `position`; 0 for a zero group.
+  [[nodiscard]] std::array<double, kSlabRows> chosen_scales(std::int64_t slab,
+                                                            std::int64_t position) const;
+  void fit_row_scales();
+  void fit_row_scale(std::int64_t row, double square, double cross);
   void sweep_slab(std::int64_t slab, std::int64_t begin, std::int64_t end);
   void load_slab(std::int64_t slab, std::int64_t begin, std::int64_t end, double* x) const;
   std::array<std::uint8_t, kSlabRows> slab_rungs(std::int64_t slab, std::int64_t position,

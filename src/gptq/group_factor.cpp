@@ -20,29 +20,42 @@ void store_normalized(std::span<const double, kGroupCols> weights,
 
 void fill_group(const HostFactor& factor, std::span<const float> diagonal, std::int64_t first,
                 GroupFactor& group) {
-  const ConstMatrixView<double> u = factor.u();
-  std::array<double, kGroupCols> loss_weight{};
+  if (factor.identity) {  // plain rounding passes nothing on, whatever U is
+    const std::array<double, kGroupCols> ones = [] {
+      std::array<double, kGroupCols> values{};
+      values.fill(1.0);
+      return values;
+    }();
+    group.inverse = ones;
+    store_normalized(ones, group.loss_weight);
+  } else {
+    fill_feedback(factor.u().block(first, first, kGroupCols, kGroupCols), group);
+  }
   std::array<double, kGroupCols> diagonal_weight{};
   for (std::int64_t j = 0; j < kGroupCols; ++j) {
-    const auto sj = static_cast<std::size_t>(j);
-    const auto channel =
-        static_cast<std::size_t>(factor.elimination[static_cast<std::size_t>(first + j)]);
-    // Plain rounding (identity) passes nothing on, whatever U is.
-    const double pivot = factor.identity ? 1.0 : u(first + j, first + j);
-    group.inverse[sj] = 1.0 / pivot;
-    loss_weight[sj] = group.inverse[sj] * group.inverse[sj];
-    diagonal_weight[sj] = static_cast<double>(diagonal[channel]);
-    for (std::int64_t k = j + 1; k < kGroupCols && !factor.identity; ++k) {
-      const auto at = static_cast<std::size_t>(j * kGroupCols + k);
-      group.ratio[at] = u(first + j, first + k) * group.inverse[sj];
-      group.ratio32[at] = static_cast<float>(group.ratio[at]);
-    }
+    const std::int64_t channel = factor.elimination[static_cast<std::size_t>(first + j)];
+    diagonal_weight[static_cast<std::size_t>(j)] =
+        static_cast<double>(diagonal[static_cast<std::size_t>(channel)]);
   }
-  store_normalized(loss_weight, group.loss_weight);
   store_normalized(diagonal_weight, group.diagonal_weight);
 }
 
 }  // namespace
+
+void fill_feedback(ConstMatrixView<double> u, GroupFactor& group) {
+  std::array<double, kGroupCols> loss_weight{};
+  for (std::int64_t j = 0; j < kGroupCols; ++j) {
+    const auto sj = static_cast<std::size_t>(j);
+    group.inverse[sj] = 1.0 / u(j, j);
+    loss_weight[sj] = group.inverse[sj] * group.inverse[sj];
+    for (std::int64_t k = j + 1; k < kGroupCols; ++k) {
+      const auto at = static_cast<std::size_t>(j * kGroupCols + k);
+      group.ratio[at] = u(j, k) * group.inverse[sj];
+      group.ratio32[at] = static_cast<float>(group.ratio[at]);
+    }
+  }
+  store_normalized(loss_weight, group.loss_weight);
+}
 
 std::vector<GroupFactor> make_group_factors(const HostFactor& factor,
                                             std::span<const float> diagonal, Pool& pool) {

@@ -20,6 +20,9 @@ struct GroupFactor {
       diagonal_weight{};  ///< H_jj clipped to [0, max f32], times a power of two
 };
 
+/// Sets ratio, inverse and loss_weight from the 32 x 32 upper factor of a group.
+void fill_feedback(ConstMatrixView<double> u, GroupFactor& group);
+
 /// One entry per group of 32 positions. diagonal: f32 weights by channel.
 [[nodiscard]] std::vector<GroupFactor> make_group_factors(const HostFactor& factor,
                                                           std::span<const float> diagonal,

@@ -62,11 +62,21 @@ struct PolishArgs {
   double* loss;    ///< [16], += change of the damped loss (never positive but for rounding)
 };
 
+/// Where the damped loss of a row is least over the columns of one group, all others fixed.
+struct MinimumArgs {
+  const double* gradient;  ///< [32][16] of G = (Q - W) H_d
+  const double* inverse;   ///< [32][32] H_gg^-1
+  const double* values;    ///< [32][16] q
+  double* x;               ///< [32][16], out: q - G H_gg^-1
+  double* loss;            ///< [16], out: G H_gg^-1 G^T, what q loses against x
+};
+
 #define CORTIQ_GPTQ_KERNELS                          \
   void search_losses(const SearchArgs& args);        \
   void round_group(const RoundArgs& args);           \
   void update_columns(const UpdateArgs& args);       \
   void polish_group(const PolishArgs& args);         \
+  void group_minimum(const MinimumArgs& args);       \
   /* absmax[r] = max over 32 columns of |x|. */      \
   void slab_absmax(const double* x, double* absmax); \
   /* out = f32(x * factor[r]). */                    \

@@ -48,7 +48,32 @@ void polish_rows(const PolishArgs& args, int first) {
   store(args.loss + first, gain);
 }
 
+/// Four columns of x at a time.
+void minimum_of_rows(const MinimumArgs& args, int first) {
+  constexpr int kPanel = 4;
+  VecD loss = splat(0.0);
+  for (int k0 = 0; k0 < kGroupCols; k0 += kPanel) {
+    VecD step[kPanel];
+    for (VecD& value : step) value = splat(0.0);
+    for (int j = 0; j < kGroupCols; ++j) {
+      const VecD g = load(args.gradient + j * kSlabRows + first);
+      const double* row = args.inverse + j * kGroupCols + k0;
+      for (int k = 0; k < kPanel; ++k) step[k] = mul_add(g, splat(row[k]), step[k]);
+    }
+    for (int k = 0; k < kPanel; ++k) {
+      const int at = (k0 + k) * kSlabRows + first;
+      loss = mul_add(load(args.gradient + at), step[k], loss);
+      store(args.x + at, load(args.values + at) - step[k]);
+    }
+  }
+  store(args.loss + first, loss);
+}
+
 }  // namespace
+
+void group_minimum(const MinimumArgs& args) {
+  for (int first = 0; first < kSlabRows; first += kLanesD) minimum_of_rows(args, first);
+}
 
 void polish_group(const PolishArgs& args) {
   for (int first = 0; first < kSlabRows; first += kLanesD) {

@@ -47,6 +47,9 @@ SweepPlan::SweepPlan(const HostFactor& host_factor, ConstMatrixView<double> h,
       zero_dead(host_factor.dead_channels > 0 && !host_factor.mostly_dead),
       weights(diagonal_weights(host_factor, h)),
       position_of(inverse_of(host_factor.elimination)),
-      groups(make_group_factors(host_factor, weights, pool)) {}
+      groups(make_group_factors(host_factor, weights, pool)),
+      polishes(sweep_options.polish > 0 && !host_factor.identity && !fixed_rungs),
+      blocks(polishes && sweep_options.group_moves ? make_block_factors(host_factor, pool)
+                                                   : std::vector<BlockFactor>()) {}
 
 }  // namespace cortiq::gptq

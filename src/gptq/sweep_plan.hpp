@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "block_factor.hpp"
 #include "cortiq/gptq/fold.hpp"
 #include "group_factor.hpp"
 #include "rung_choice.hpp"
@@ -31,6 +32,8 @@ struct SweepPlan {
   std::vector<float> weights;  ///< by channel: f32 H_ii in [0, max]; 1 where H says nothing
   std::vector<std::int64_t> position_of;  ///< channel -> elimination position
   std::vector<GroupFactor> groups;        ///< by elimination position
+  bool polishes;                          ///< codes can move after the sweep
+  std::vector<BlockFactor> blocks;        ///< by elimination position; empty without group moves
 };
 
 }  // namespace cortiq::gptq

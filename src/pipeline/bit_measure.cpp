@@ -50,8 +50,7 @@ gptq::SweepOptions sweep_with(const GptqOptions& options, Codec codec) {
   TensorChoice choice;
   choice.codec = codec;
   choice.rule = options.selection.rule;
-  return sweep_options(choice, {options.lambda, options.order, options.rung, options.ladder, options.polish,
-                                options.q2tp_debias, options.q4tp_debias, nullptr});
+  return sweep_options(choice, group_settings(options));
 }
 
 class Measurement {
@@ -65,6 +64,7 @@ class Measurement {
     fold.lambda = options_.lambda;
     fold.order = options_.order;
     fold.keep_damped = options_.polish > 0;
+    fold.host_only = gptq::needs_host(sweep_with(options_, Codec::kQ4tp));
     const auto factor = backend_.backend().fold(hessian.view(), fold);
     std::vector<TensorOptions> result;
     for (const std::size_t index : group.tensors) {

@@ -93,6 +93,7 @@ void GptqRun::prepare() {
   check_missing();
   plan_priors();
   plan_.keeps_damped = keeps_damped(options_, plan_);
+  plan_.fits_row_scale = options_.row_scale && options_.polish > 0;
   plan_.sequential = runs_sequentially(options_);
   describe_input();
   plan_memory(plan_, *source_, forward_.get(), input_ ? input_->corpus.windows.tokens() : 0,

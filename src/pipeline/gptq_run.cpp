@@ -214,9 +214,7 @@ void GptqRun::solve_ready(TensorJob& job, const GroupPlan& group, const calib::H
   const calib::HessianHealth health = with_context(
       "tensor " + lead + ": Hessian", [&] { return calib::check_hessian(hessian, context_.pool); });
   solve_group(job, backend_.backend(),
-              {options_.lambda, options_.order, options_.rung, options_.ladder, options_.polish,
-               options_.q2tp_debias, options_.q4tp_debias, ready.targets},
-              group, hessian);
+              group_settings(options_, ready.targets), group, hessian);
   for (const std::size_t index : group.tensors) report_.tensors[index].prior_rows = ready.prior_rows;
   const TensorReport& report = report_.tensors[group.tensors.front()];
   if (report.identity) {

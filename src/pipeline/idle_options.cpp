@@ -62,7 +62,7 @@ std::vector<std::string> idle_options(const GptqOptions& options, const Plan& pl
        "no matrix of this model gets q2tp by GPTQ"},
       {{"--q4tp-debias"}, !tensors.any({Codec::kQ4tp}, true),
        "no matrix of this model gets q4tp by GPTQ"},
-      {{"--ladder"}, !tensors.any({Codec::kQ4tp, Codec::kQ2tp}, true),
+      {{"--ladder", "--group-moves", "--row-scale"}, !tensors.any({Codec::kQ4tp, Codec::kQ2tp}, true),
        "no matrix of this model gets q4tp or q2tp by GPTQ"},
       {{"--keep", "--col-mask"}, !tensors.any({Codec::kQ1s, Codec::kQ1t}, false),
        "no tensor of this model gets q1s or q1t"},

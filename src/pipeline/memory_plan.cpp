@@ -38,7 +38,7 @@ std::uint64_t sweep_bytes(const Plan& plan, const cmf::Source& source, std::size
   const std::int64_t chunk = std::min(rows, kChunkRows);
   const bool one_bit = gptq::is_one_bit(*gptq_target(plan.choices[index].codec));
   const std::uint64_t payload = plan.output[index].nbytes;
-  const std::int64_t per_weight = one_bit ? 34 : plan.keeps_damped ? 17 : 9;
+  const std::int64_t per_weight = one_bit ? 34 : plan.fits_row_scale ? 25 : plan.keeps_damped ? 17 : 9;
   const std::uint64_t sweep = product(chunk, cols, per_weight);
   const std::uint64_t measure = product(rows, cols, 4) + payload +
                                 product(chunk, cols, sizeof(double)) +

@@ -88,6 +88,8 @@ cmf::Json options_json(const GptqOptions& options) {
     json["rung"] = rung_name(options.rung);
     if (may_get(options.selection, {codec::Codec::kQ4tp, codec::Codec::kQ2tp}))
       json["ladder"] = options.ladder == gptq::LadderFit::kFit ? "fit" : "converter";
+    if (json.contains("ladder") && options.group_moves) json["group_moves"] = true;
+    if (json.contains("ladder") && options.row_scale) json["row_scale"] = true;
     json["polish"] = options.polish;
   }
   if (is_q2tp_profile(options.selection)) {
@@ -161,7 +163,7 @@ void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const 
   }
   gptq["device"] = report.options.value("device", "cpu");
   gptq["precision"] = gptq["device"] == "cpu" ? "f64" : "f32";
-  for (const char* key : {"order", "rung", "ladder", "polish", "min_rows", "moe_prior", "effort",
+  for (const char* key : {"order", "rung", "ladder", "polish", "group_moves", "row_scale", "min_rows", "moe_prior", "effort",
                           "sequential", "seq_alpha", "seq_rho"}) {
     if (report.options.contains(key)) gptq[key] = report.options[key];
   }

@@ -50,7 +50,8 @@ std::vector<std::string> recipe_lines(const GptqOptions& options) {
     if (json.contains(key)) parts += fmt::format("{} {}, ", key, json[key].get<std::string>());
   }
   std::vector<std::string> lines{fmt::format(
-      "  effort {}: {}{} polish passes, {}", effort_name(options.effort), parts, options.polish,
+      "  effort {}: {}{} polish passes{}{}, {}", effort_name(options.effort), parts, options.polish,
+      options.group_moves ? " with group moves" : "", options.row_scale ? " and row scales" : "",
       runs_sequentially(options) ? "sequential" : "one-shot")};
   if (!runs_sequentially(options)) return lines;
   lines.push_back(

@@ -178,6 +178,13 @@ DecodedTensor candidate_weights(TensorJob& job, std::size_t index) {
   return tensor;
 }
 
+GroupSettings group_settings(const GptqOptions& options,
+                             const std::vector<DecodedTensor>* targets) {
+  return {options.lambda,    options.order,       options.rung,        options.ladder,
+          options.polish,    options.group_moves, options.row_scale,   options.q2tp_debias,
+          options.q4tp_debias, targets};
+}
+
 gptq::SweepOptions sweep_options(const TensorChoice& choice, const GroupSettings& settings) {
   gptq::SweepOptions sweep;
   sweep.target = *gptq_target(choice.codec);
@@ -185,6 +192,8 @@ gptq::SweepOptions sweep_options(const TensorChoice& choice, const GroupSettings
   sweep.rung = settings.rung;
   sweep.ladder = settings.ladder;
   sweep.polish = settings.polish;
+  sweep.group_moves = settings.group_moves && sweep.polish > 0;
+  sweep.row_scale = settings.row_scale && sweep.polish > 0;
   sweep.rule = choice.rule;
   sweep.one_bit = choice.one_bit;
   sweep.one_bit.feedback = settings.lambda < gptq::kNoFeedbackLambda;
@@ -200,9 +209,10 @@ void solve_group(TensorJob& job, gptq::Backend& backend, const GroupSettings& se
   fold_options.lambda = settings.lambda;
   fold_options.order = settings.order;
   fold_options.keep_damped = job.plan.keeps_damped;
-  fold_options.host_only = std::any_of(group.tensors.begin(), group.tensors.end(), [&](std::size_t i) {
-    return gptq::is_one_bit(*gptq_target(job.plan.choices[i].codec));
-  });
+  fold_options.host_only =
+      std::any_of(group.tensors.begin(), group.tensors.end(), [&](std::size_t i) {
+        return gptq::needs_host(sweep_options(job.plan.choices[i], settings));
+      });
   const auto factor = backend.fold(hessian.view(), fold_options);
   std::vector<DecodedTensor> own(settings.targets == nullptr ? group.tensors.size() : 0);
   job.context.pool.for_each(static_cast<std::int64_t>(own.size()), [&](std::int64_t i) {

@@ -58,12 +58,17 @@ struct GroupSettings {
   gptq::Rung rung = gptq::Rung::kSim;
   gptq::LadderFit ladder = gptq::LadderFit::kFit;
   int polish = 0;
+  bool group_moves = false;
+  bool row_scale = false;
   bool q2tp_debias = true;
   bool q4tp_debias = false;
   /// What the tensors are quantized towards, one per tensor of the group; null: their own weights.
   const std::vector<DecodedTensor>* targets = nullptr;
 };
 
+/// The settings of the run's options.
+[[nodiscard]] GroupSettings group_settings(const GptqOptions& options,
+                                           const std::vector<DecodedTensor>* targets = nullptr);
 /// How a tensor with this choice is swept.
 [[nodiscard]] gptq::SweepOptions sweep_options(const TensorChoice& choice, const GroupSettings& settings);
 /// Folds the Hessian of a group and sweeps its tensors.

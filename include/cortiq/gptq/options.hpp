@@ -49,9 +49,16 @@ struct SweepOptions {
   Q2tpRule rule = Q2tpRule::kPlaced;
   bool debias = false;
   int polish = 0;  ///< passes of coordinate descent after the sweep; needs FoldOptions::keep_damped
+  bool group_moves = false;  ///< q4tp, q2tp: each pass first moves whole groups, rungs included
+  bool row_scale = false;    ///< q4tp, q2tp: after the first pass rows get their best scale
   OneBitOptions one_bit = {};
   bool operator==(const SweepOptions&) const = default;
 };
+
+/// What devices do not do: the fold then stays on the host too (FoldOptions::host_only).
+[[nodiscard]] constexpr bool needs_host(const SweepOptions& options) {
+  return is_one_bit(options.target) || options.row_scale;
+}
 
 struct FoldOptions {
   double lambda = 0.01;  ///< relative damping; negative = 0
@@ -60,7 +67,7 @@ struct FoldOptions {
   Order order = Order::kGroup;
   bool keep_damped =
       false;  ///< keep H_d in elimination order for SweepOptions::polish (n^2 f64 more)
-  bool host_only = false;  ///< the sweep that follows is not done on devices (q1s, q1t)
+  bool host_only = false;  ///< a sweep that follows is not done on devices (needs_host)
 };
 
 }  // namespace cortiq::gptq

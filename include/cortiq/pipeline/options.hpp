@@ -33,7 +33,7 @@ struct CalibrationOptions {
 enum class Effort {
   kFast,     ///< one-shot, no polish
   kDefault,  ///< two polish passes; sequential for the q2tp profile
-  kHigh,     ///< sequential, four polish passes, all rungs, 131072 tokens
+  kHigh,     ///< sequential, four polish passes with group moves, all rungs, 131072 tokens
 };
 
 /// Sequential calibration with a corrected target (docs/quality.md section 5).
@@ -73,6 +73,8 @@ struct GptqOptions {
   Effort effort = Effort::kDefault;
   SequentialOptions sequential;
   int polish = 2;  ///< passes of coordinate descent after the sweep
+  bool group_moves = false;  ///< each pass first moves whole groups
+  bool row_scale = false;    ///< rows get their best scale after the first pass
   bool q2tp_debias = true;
   bool q4tp_debias = false;
   bool sanitize = false;

@@ -49,6 +49,7 @@ struct MemoryPlan {
 struct Plan {
   bool sequential = false;                 ///< both streams, one input at a time
   bool keeps_damped = false;               ///< folds keep the damped H for the polish
+  bool fits_row_scale = false;             ///< the polish holds Q and Q H_d of a chunk
   std::vector<TensorChoice> choices;       ///< per tensor of the source
   std::vector<cmf::PlannedTensor> output;  ///< same order
   std::vector<GroupPlan> groups;           ///< in execution order

@@ -142,7 +142,7 @@ TEST_F(DeviceCommand, a_codec_that_the_device_does_not_sweep_runs_on_the_host_an
   const json report = parse_file(path("report.json"));
   EXPECT_EQ(report["device"]["device_groups"], 0);
   ASSERT_EQ(report["device"]["host_reasons"].size(), 1U);
-  EXPECT_EQ(report["device"]["host_reasons"]["its codec is swept on the host"], report["device"]["host_groups"]);
+  EXPECT_EQ(report["device"]["host_reasons"]["what is asked for its codec is done on the host"], report["device"]["host_groups"]);
 }
 
 TEST_F(DeviceCommand, too_little_device_memory_moves_groups_to_the_host_with_the_reason) {

@@ -155,14 +155,32 @@ TEST(EffortCommand, recipes_set_their_parts_and_single_options_replace_them) {
   EXPECT_EQ(plain, provenance({"--effort", "default"}));
   const json high = provenance({"--effort", "high"});
   EXPECT_EQ(high["polish"], 4);
+  EXPECT_EQ(high["group_moves"], true);
+  EXPECT_FALSE(plain.contains("group_moves"));
   EXPECT_EQ(high["sequential"], true);
   EXPECT_EQ(high["rung"], "all");
   EXPECT_EQ(high["calibration_tokens"], 2048) << "--tokens replaces the recipe's";
   const json mixed =
       provenance({"--effort", "high", "--no-sequential", "--polish", "1", "--rung", "sim"});
   EXPECT_EQ(mixed["polish"], 1);
+  EXPECT_EQ(provenance({"--row-scale"})["row_scale"], true);
+  EXPECT_FALSE(provenance({"--effort", "high", "--no-group-moves"}).contains("group_moves"));
   EXPECT_EQ(mixed["sequential"], false);
   EXPECT_EQ(mixed["rung"], "sim");
+}
+
+TEST(EffortCommand, larger_steps_of_a_polish_that_does_not_run_are_refused) {
+  const std::string out = (scratch_dir("moves-refused") / "a.cmf").string();
+  for (const std::vector<std::string>& extra :
+       {std::vector<std::string>{"--group-moves", "--polish", "0"},
+        {"--row-scale", "--rung", "diag"},
+        {"--group-moves", "--order", "act"},
+        {"--row-scale", "--effort", "fast"}}) {
+    std::vector<std::string> arguments{"gptq", tiny_model(), "--output", out};
+    arguments.insert(arguments.end(), extra.begin(), extra.end());
+    EXPECT_NE(expect_exit(2, arguments).err.find(extra[0] + ": is a part of the polish"),
+              std::string::npos);
+  }
 }
 
 TEST(EffortCommand, high_effort_takes_all_of_the_text_up_to_131072_tokens) {
@@ -170,7 +188,7 @@ TEST(EffortCommand, high_effort_takes_all_of_the_text_up_to_131072_tokens) {
       0, {"gptq", tiny_model(), "--output", (scratch_dir("effort-dry") / "a.cmf").string(),
           "--effort", "high", "--calib", eval_text(), "--dry-run"});
   EXPECT_NE(result.err.find("131072 tokens wanted"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("effort high: order group, rung all, ladder fit, 4 polish passes, "
+  EXPECT_NE(result.err.find("effort high: order group, rung all, ladder fit, 4 polish passes with group moves, "
                             "sequential"),
             std::string::npos)
       << result.err;

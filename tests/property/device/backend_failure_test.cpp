@@ -129,7 +129,7 @@ TEST_F(FailureTest, codecs_that_the_device_does_not_sweep_go_to_the_host_with_th
   const Group group(96, {8}, 4);
   const auto factor = backend->fold(group.h.view(), {.lambda = 0.01, .host_only = true});
   EXPECT_EQ(factor->backend, "host");
-  EXPECT_EQ(backend->use().host_reasons, std::vector<std::string>{"its codec is swept on the host"});
+  EXPECT_EQ(backend->use().host_reasons, std::vector<std::string>{"what is asked for its codec is done on the host"});
 }
 
 }  // namespace

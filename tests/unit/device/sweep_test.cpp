@@ -55,6 +55,9 @@ std::vector<SweepOptions> all_options() {
     polished.polish = 2;
     polished.debias = true;
     list.push_back(polished);
+    polished.debias = false;
+    polished.group_moves = true;
+    list.push_back(polished);
   }
   SweepOptions cortiq;
   cortiq.target = Target::kQ2tp;
@@ -66,9 +69,9 @@ std::vector<SweepOptions> all_options() {
 }
 
 std::string name_of(const SweepOptions& o) {
-  return fmt::format("target {} order {} rung {} ladder {} rule {} polish {} debias {}", static_cast<int>(o.target),
+  return fmt::format("target {} order {} rung {} ladder {} rule {} polish {} moves {} debias {}", static_cast<int>(o.target),
                      static_cast<int>(o.order), static_cast<int>(o.rung), static_cast<int>(o.ladder),
-                     static_cast<int>(o.rule), o.polish, o.debias);
+                     static_cast<int>(o.rule), o.polish, o.group_moves, o.debias);
 }
 
 TEST_F(DeviceTest, sweep_is_as_good_as_the_host_with_every_option) {
@@ -117,6 +120,7 @@ TEST_F(DeviceTest, sweep_of_chunks_and_stacks_gives_the_same_bytes) {
       SweepOptions options;
       options.target = target;
       options.polish = 1;
+      options.group_moves = target == gptq::Target::kQ4tp;
       options.debias = target == gptq::Target::kQ2tp;
       const FoldOutcome outcome = fold_on_device(engine, stream, pool, h.view(), {.lambda = 0.01});
       ASSERT_TRUE(outcome.factor);
