@@ -23,6 +23,7 @@ RunReport GptqRun::execute() {
   const auto start = Clock::now();
   backend_.open(context_);
   report_.options["device"] = backend_.name();
+  report_.options["simd"] = simd_name(context_.pool.simd());
   plan_.memory.groups_at_once = backend_.groups_at_once(plan_.memory.groups_at_once);
   planned_warnings_ = report_.warnings.size();
   open_output();

@@ -162,6 +162,7 @@ void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const 
     if (report.options.contains(key)) gptq[key] = report.options[key];
   }
   gptq["device"] = report.options.value("device", "cpu");
+  if (report.options.contains("simd")) gptq["simd"] = report.options["simd"];
   gptq["precision"] = gptq["device"] == "cpu" ? "f64" : "f32";
   for (const char* key : {"order", "rung", "ladder", "polish", "group_moves", "row_scale", "min_rows", "moe_prior", "effort",
                           "sequential", "seq_alpha", "seq_rho"}) {
