@@ -15,18 +15,13 @@ layout(constant_id = 1) const uint kFourBit = 1u;
 layout(constant_id = 2) const uint kSplit = 0u;
 layout(push_constant, scalar) uniform Push { PolishPush push; };
 #include "round_group.glsl"
-
-const uint kRows = 8u;
-const uint kBlock = 256u;
-const uint kDeadBit = 0x80000000u;
+#include "polish_block.glsl"
 const float kInfinity = 3.4028234e38;
 const float kLargestHalf = 65504.0;
 
-shared float block_g[kRows][kBlock + 4u];
 shared float lanes[kRows][32];     // minimum, then losses by rung, then changes by column
 shared float gains[kRows][32];
 shared uvec4 new_codes[kRows];
-shared vec4 changes[32][kRows / 4u];  // [column][row]
 
 void load_factor(uint group) {
   Floats block = advance(push.blocks, uint64_t(group) * kMoveFloats);
@@ -114,35 +109,13 @@ void main() {
   const uint local_row = thread / 32u, lane = thread % 32u;
   const bool valid = row0 + local_row < push.rows;
   const uint row = min(row0 + local_row, push.rows - 1u);
-  for (uint i = thread; i < kRows * kBlock; i += gl_WorkGroupSize.x) {
-    const uint r = i / kBlock, c = i % kBlock;
-    const uint from = min(row0 + r, push.rows - 1u);
-    block_g[r][c] = c < push.columns ? advance(push.gradient, uint64_t(from) * push.size).at[c] : 0.0;
-  }
+  load_gradient(row0);
   for (uint group = 0u; group < push.columns / 32u; ++group) {
     load_factor(group);
     barrier();
     move_group(group, row, local_row, lane, valid);
     barrier();
-    if (thread < kRows * 8u && row0 + thread / 8u < push.rows) {
-      const uint r = thread / 8u, quarter = thread % 8u;
-      vec4 v;
-      [[unroll]] for (uint e = 0u; e < 4u; ++e) v[e] = changes[quarter * 4u + e][r / 4u][r % 4u];
-      Uvec4s line = offset_lines(push.changes, uint64_t(group) * push.padded_rows + row0 + r);
-      store_line(line, quarter, v, kSplit != 0u, push.scale);
-    }
-    if (thread >= (group + 1u) * 32u && thread < push.columns) {
-      vec4 low = vec4(0.0), high = vec4(0.0);
-      [[unroll]] for (uint j = 0u; j < 32u; ++j) {
-        const float h = push.band.at[(group * 32u + j) * kBlock + thread];
-        low = fma(vec4(h), changes[j][0], low);
-        high = fma(vec4(h), changes[j][1], high);
-      }
-      [[unroll]] for (uint r = 0u; r < 4u; ++r) {
-        block_g[r][thread] += low[r];
-        block_g[r + 4u][thread] += high[r];
-      }
-    }
+    pass_changes_on(group, row0);
     barrier();
   }
 }

@@ -15,13 +15,9 @@ layout(constant_id = 1) const uint kFourBit = 1u;
 layout(constant_id = 2) const uint kSplit = 0u;
 layout(push_constant, scalar) uniform Push { PolishPush push; };
 
-const uint kRows = 8u;
-const uint kBlock = 256u;
-const uint kDeadBit = 0x80000000u;
+#include "polish_block.glsl"
 
-shared float block_g[kRows][kBlock + 4u];
 shared vec4 h_rows[32][8];
-shared vec4 changes[32][kRows / 4u];  // [column][row]
 
 void walk_group(uint group, uint row, uint local_row) {
   const bool four_bit = kFourBit != 0u;
@@ -62,11 +58,7 @@ void main() {
   const uint row0 = workgroup_number() * kRows;
   if (row0 >= push.rows) return;
   const uint thread = gl_LocalInvocationID.x;
-  for (uint i = thread; i < kRows * kBlock; i += gl_WorkGroupSize.x) {
-    const uint r = i / kBlock, c = i % kBlock;
-    const uint from = min(row0 + r, push.rows - 1u);
-    block_g[r][c] = c < push.columns ? advance(push.gradient, uint64_t(from) * push.size).at[c] : 0.0;
-  }
+  load_gradient(row0);
   for (uint group = 0u; group < push.columns / 32u; ++group) {
     for (uint i = thread; i < 1024u; i += gl_WorkGroupSize.x)
       h_rows[i / 32u][i % 32u / 4u][i % 4u] = push.band.at[(group * 32u + i / 32u) * kBlock + group * 32u + i % 32u];
@@ -79,25 +71,7 @@ void main() {
     const uint local_row = thread / 32u;
     if (thread % 32u == 0u && row0 + local_row < push.rows) walk_group(group, row0 + local_row, local_row);
     barrier();
-    if (thread < kRows * 8u && row0 + thread / 8u < push.rows) {
-      const uint r = thread / 8u, quarter = thread % 8u;
-      vec4 v;
-      [[unroll]] for (uint e = 0u; e < 4u; ++e) v[e] = changes[quarter * 4u + e][r / 4u][r % 4u];
-      Uvec4s line = offset_lines(push.changes, uint64_t(group) * push.padded_rows + row0 + r);
-      store_line(line, quarter, v, kSplit != 0u, push.scale);
-    }
-    if (thread >= (group + 1u) * 32u && thread < push.columns) {
-      vec4 low = vec4(0.0), high = vec4(0.0);
-      [[unroll]] for (uint j = 0u; j < 32u; ++j) {
-        const float h = push.band.at[(group * 32u + j) * kBlock + thread];
-        low = fma(vec4(h), changes[j][0], low);
-        high = fma(vec4(h), changes[j][1], high);
-      }
-      [[unroll]] for (uint r = 0u; r < 4u; ++r) {
-        block_g[r][thread] += low[r];
-        block_g[r + 4u][thread] += high[r];
-      }
-    }
+    pass_changes_on(group, row0);
     barrier();
   }
 }
