@@ -283,7 +283,8 @@ const std::vector<std::string_view>& supported_model_types() {
   return kTypes;
 }
 
-Json arch_from_config(const Json& config_json, std::string_view where) {
+Json arch_from_config(const Json& config_json, std::string_view where,
+                      std::vector<std::string>* warnings) {
   const Fields config(config_json, std::string(where));
   const Json* text_json = config.object("text_config");
   const Fields text(text_json != nullptr ? *text_json : config_json,
@@ -298,6 +299,8 @@ Json arch_from_config(const Json& config_json, std::string_view where) {
   const auto local_theta = family.gemma3() ? std::optional<double>(10000.0) : std::nullopt;
   const Rope rope =
       read_rope(text, arch["head_dim"].get<std::int64_t>(), default_theta, local_theta);
+  if (warnings != nullptr)
+    warnings->insert(warnings->end(), rope.warnings.begin(), rope.warnings.end());
   arch["rope_theta"] = rope.theta;
   arch["tie_word_embeddings"] = read_tied(config, text, family);
   arch["partial_rotary_factor"] = rope.rotary_share;

@@ -94,6 +94,7 @@ struct Folder::State {
   fs::path path;
   FolderOptions options;
   std::vector<fs::path> files;
+  std::vector<std::string> warnings;
   std::vector<WeightFile> weights;
   std::optional<MappedFile> tokenizer;
   cmf::Header header;
@@ -133,7 +134,7 @@ void Folder::State::read_texts(Json& config) {
   Json& json = header.json();
   json["format"] = "cmf";
   json["version"] = 2;
-  json["arch"] = arch_from_config(config, config_path.string());
+  json["arch"] = arch_from_config(config, config_path.string(), &warnings);
   json["quant_type"] = label_of(options.dtype);
   json["provenance"] = Json{{"tool", "cortiq-quant " CORTIQ_VERSION},
                             {"source_model", folder_name(path)},
@@ -314,6 +315,7 @@ bool is_model_folder(const fs::path& path) {
 
 Folder::Folder() : state_(std::make_unique<State>()) {}
 Folder::~Folder() = default;
+const std::vector<std::string>& Folder::warnings() const { return state_->warnings; }
 
 std::unique_ptr<Folder> Folder::open(const fs::path& path, const FolderOptions& options) {
   CORTIQ_ASSERT(cmf::is_float(options.dtype));

@@ -8,25 +8,29 @@ namespace {
 
 using cmf::Json;
 
-/// The objects that may carry settings, in the order in which they are asked.
+/// The objects that may carry settings.
 struct Sources {
-  std::vector<Fields>
-      global;  ///< rope_scaling, then rope_parameters (its full_attention part where nested)
-  std::optional<Fields> local;  ///< rope_parameters.sliding_attention
+  std::vector<Fields> global;     ///< by precedence: rope_scaling, rope_parameters (its full_attention part where nested)
+  std::optional<Fields> local;    ///< rope_parameters.sliding_attention
+  std::optional<Fields> dropped;  ///< a flat rope_parameters beside a rope_scaling, which replaces it as a whole
 };
 
 Sources find_sources(const Fields& text) {
   Sources sources;
-  if (const Json* scaling = text.object("rope_scaling")) {
+  const Json* scaling = text.object("rope_scaling");
+  if (scaling != nullptr && !scaling->empty())
     sources.global.emplace_back(*scaling, text.where() + ": rope_scaling");
-  }
   const Json* parameters = text.object("rope_parameters");
   if (parameters == nullptr) return sources;
   const Fields outer(*parameters, text.where() + ": rope_parameters");
   const bool nested =
       outer.find("full_attention") != nullptr || outer.find("sliding_attention") != nullptr;
   if (!nested) {
-    sources.global.push_back(outer);
+    if (sources.global.empty()) {
+      sources.global.push_back(outer);
+    } else {
+      sources.dropped = outer;
+    }
     return sources;
   }
   if (const Json* full = outer.object("full_attention")) {
@@ -37,6 +41,38 @@ Sources find_sources(const Fields& text) {
   }
   return sources;
 }
+
+/// A number that several places may state, and one of them decides.
+class Choice {
+ public:
+  Choice(std::string_view key, std::optional<double> fallback) : key_(key), value_(fallback) {}
+  /// By falling precedence.
+  void add(const Fields& fields, std::string_view key) {
+    const auto stated = fields.number({key});
+    if (!stated) return;
+    if (!place_.empty()) return note(fields, key, *stated);
+    value_ = stated;
+    place_ = fmt::format("{}: {}", fields.where(), key);
+  }
+  /// What the file states and nobody uses.
+  void note(const Fields& fields, std::string_view key, double stated) {
+    if (stated != value_) others_.push_back(fmt::format("{}: {} says {:g}", fields.where(), key, stated));
+  }
+  [[nodiscard]] std::optional<double> value(std::vector<std::string>& warnings) const {
+    if (!others_.empty()) {
+      warnings.push_back(fmt::format("{} of {} is used, as transformers does, although {}; remove what does not hold",
+                                     value_ ? fmt::format("{} {:g}", key_, *value_) : std::string(key_),
+                                     place_.empty() ? "the model family" : place_, fmt::join(others_, ", ")));
+    }
+    return value_;
+  }
+
+ private:
+  std::string_view key_;
+  std::optional<double> value_;
+  std::string place_;
+  std::vector<std::string> others_;
+};
 
 /// "default" where the object names no variant. Multi-axis tables equal the plain one for text.
 std::string variant_of(const Fields& fields) {
@@ -134,42 +170,60 @@ void apply_variant(Rope& rope, const Fields& fields, const Fields& text, std::in
   }
 }
 
+/// The object whose variant holds: the first that names one. The others are compared with it.
+std::optional<Fields> deciding_variant(const Sources& sources, std::vector<std::string>& warnings) {
+  std::vector<Fields> named;
+  for (const Fields& fields : sources.global)
+    if (fields.text({"rope_type", "type"})) named.push_back(fields);
+  if (named.empty() && sources.global.empty()) return std::nullopt;
+  const Fields decides = named.empty() ? sources.global.front() : named.front();
+  if (sources.dropped && sources.dropped->text({"rope_type", "type"})) named.push_back(*sources.dropped);
+  const auto described = [](const Fields& fields) {
+    const auto factor = fields.number({"factor"});
+    return factor ? fmt::format("{} (factor {:g})", variant_of(fields), *factor) : variant_of(fields);
+  };
+  for (const Fields& other : named) {
+    if (described(other) == described(decides)) continue;
+    warnings.push_back(fmt::format("position scaling {} of {} is used, as transformers does, although {} says {}; remove what does not hold",
+                                   described(decides), decides.where(), other.where(), described(other)));
+  }
+  return decides;
+}
+
 }  // namespace
 
 Rope read_rope(const Fields& text, std::int64_t head_dim, double default_theta,
                std::optional<double> default_local_theta) {
   const Sources sources = find_sources(text);
-  const auto first_number = [&](std::string_view key) {
-    auto value = text.number({key});
-    for (const Fields& fields : sources.global) {
-      if (!value) value = fields.number({key});
-    }
-    return value;
-  };
   Rope rope;
-  rope.theta = first_number("rope_theta").value_or(default_theta);
-  rope.rotary_share = first_number("partial_rotary_factor").value_or(1.0);
+  const auto choose = [&](std::string_view key, double fallback) {
+    Choice choice(key, fallback);
+    for (const Fields& fields : sources.global) choice.add(fields, key);
+    choice.add(text, key);
+    if (sources.dropped)
+      if (const auto stated = sources.dropped->number({key})) choice.note(*sources.dropped, key, *stated);
+    return *choice.value(rope.warnings);
+  };
+  rope.theta = choose("rope_theta", default_theta);
+  rope.rotary_share = choose("partial_rotary_factor", 1.0);
   if (rope.theta <= 0) text.wrong("rope_theta", "a positive number");
   if (rope.rotary_share <= 0 || rope.rotary_share > 1)
     text.wrong("partial_rotary_factor", "a number in (0, 1]");
-  rope.local_theta = text.number({"rope_local_base_freq"});
+  Choice local("rope_local_base_freq", default_local_theta);
   if (sources.local) {
     if (variant_of(*sources.local) != "default") {
       fail(ErrorKind::kUnsupported,
            "{}: position scaling \"{}\" of sliding layers is not handled; only default is",
            sources.local->where(), variant_of(*sources.local));
     }
-    if (!rope.local_theta) rope.local_theta = sources.local->number({"rope_theta"});
+    local.add(*sources.local, "rope_theta");
     rope.local_rotary_share = sources.local->number({"partial_rotary_factor"});
   }
-  if (!rope.local_theta) rope.local_theta = default_local_theta;
+  local.add(text, "rope_local_base_freq");
+  rope.local_theta = local.value(rope.warnings);
   if (rope.local_theta && *rope.local_theta <= 0)
     text.wrong("rope_local_base_freq", "a positive number");
-  for (const Fields& fields : sources.global) {
-    if (variant_of(fields) == "default") continue;
-    apply_variant(rope, fields, text, head_dim);
-    break;
-  }
+  if (const auto decides = deciding_variant(sources, rope.warnings)) apply_variant(rope, *decides, text, head_dim);
   return rope;
 }
 

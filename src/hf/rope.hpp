@@ -1,10 +1,12 @@
 // rope.hpp: rotary position settings of config.json -> keys of the header (cmf.md sections 5.6
 // and 9.2). Both spellings are read: rope_theta + rope_scaling{type | rope_type}, and
-// rope_parameters, flat or per layer type.
+// rope_parameters, flat or per layer type. Where a file has both, precedence is that of transformers 5: an object before
+// the keys beside it, rope_scaling before a flat rope_parameters (which it replaces) and before rope_parameters.full_attention.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "fields.hpp"
@@ -18,6 +20,7 @@ struct Rope {
   std::optional<double> local_rotary_share;
   std::vector<double> factors;  ///< global inv_freq[i] /= factors[i]; empty = none
   std::optional<cmf::Json> yarn;
+  std::vector<std::string> warnings;  ///< settings that the file states twice and differently
 };
 
 /// @param text  the text model's keys    @param default_theta, default_local_theta  of the model

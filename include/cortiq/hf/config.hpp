@@ -14,10 +14,12 @@ namespace cortiq::hf {
 [[nodiscard]] const std::vector<std::string_view>& supported_model_types();
 
 /// @param config  parsed config.json    @param where  its path for messages
+/// @param warnings  gets what the file states twice and differently
 /// Throws Error{kUnsupported} naming a model type, activation, rope scaling or quantization method
 /// that is not handled, Error{kInput} naming a key that is missing or has the wrong type or an
 /// impossible value.
-[[nodiscard]] cmf::Json arch_from_config(const cmf::Json& config, std::string_view where);
+[[nodiscard]] cmf::Json arch_from_config(const cmf::Json& config, std::string_view where,
+                                         std::vector<std::string>* warnings = nullptr);
 
 /// The header's tokenizer_config from the texts of the folder; any of them may be an empty object
 /// or text.

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "cortiq/cmf/source.hpp"
 
@@ -30,6 +32,8 @@ class Folder final : public cmf::Source {
                                                     const FolderOptions& options = {});
   ~Folder() override;
 
+  /// What config.json states twice and differently, and which of it is used.
+  [[nodiscard]] const std::vector<std::string>& warnings() const;
   const std::filesystem::path& path() const override;
   std::vector<std::filesystem::path> files() const override;
   const cmf::Header& header() const override;

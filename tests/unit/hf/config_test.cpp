@@ -113,6 +113,62 @@ TEST(Config, reads_linear_scaling_in_every_spelling) {
   EXPECT_EQ(arch(configs[3])["rope_local_base_freq"], 100.0);
 }
 
+// The values are those of transformers 5.24 (LlamaConfig.from_dict, Gemma3TextConfig.from_dict).
+TEST(Config, rope_settings_that_contradict_each_other_are_read_as_transformers_does_and_named) {
+  struct Case {
+    Json keys;
+    double theta;
+    double factor;  ///< 0 = no scaling
+    std::size_t warnings;
+  };
+  const Json linear4{{"rope_type", "linear"}, {"factor", 4.0}, {"rope_theta", 90000.0}};
+  const Json linear2{{"rope_type", "linear"}, {"factor", 2.0}};
+  const Json plain{{"rope_type", "default"}, {"rope_theta", 90000.0}};
+  const Case cases[] = {
+      {{{"rope_theta", 10000.0}, {"rope_parameters", plain}}, 90000, 0, 1},
+      {{{"rope_theta", 90000.0}, {"rope_parameters", plain}}, 90000, 0, 0},
+      {{{"rope_theta", 10000.0}, {"rope_scaling", linear4}}, 90000, 4, 1},
+      {{{"rope_theta", 20000.0}, {"rope_scaling", linear2}, {"rope_parameters", linear4}}, 20000, 2, 2},
+      {{{"rope_scaling", linear2}, {"rope_parameters", linear4}}, 10000, 2, 2},
+      {{{"rope_scaling", {{"rope_type", "default"}}}, {"rope_parameters", linear4}}, 10000, 0, 2},
+      {{{"rope_scaling", Json::object()}, {"rope_parameters", linear4}}, 90000, 4, 0},
+      {{{"rope_theta", 90000.0}, {"rope_scaling", linear4}, {"rope_parameters", linear4}}, 90000, 4, 0}};
+  for (const Case& one : cases) {
+    Json config = tiny_config();
+    config.update(one.keys);
+    std::vector<std::string> warnings;
+    const Json a = arch_from_config(config, "config.json", &warnings);
+    EXPECT_EQ(a["rope_theta"], one.theta) << one.keys;
+    EXPECT_EQ(a.contains("rope_freq_factors"), one.factor > 0) << one.keys;
+    if (one.factor > 0) {
+      EXPECT_EQ(a["rope_freq_factors"][0], one.factor) << one.keys;
+    }
+    EXPECT_EQ(warnings.size(), one.warnings) << one.keys << Json(warnings);
+  }
+  Json config = tiny_config();
+  config.update(cases[0].keys);
+  std::vector<std::string> warnings;
+  static_cast<void>(arch_from_config(config, "config.json", &warnings));
+  expect_contains(warnings.at(0), "rope_theta 90000 of config.json: rope_parameters: rope_theta is used");
+  expect_contains(warnings.at(0), "config.json: rope_theta says 10000");
+}
+
+TEST(Config, rope_parameters_of_layer_types_come_before_the_keys_beside_them) {
+  Json config = gemma3_config();
+  config.update({{"rope_theta", 5.0},
+                 {"rope_local_base_freq", 7.0},
+                 {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}},
+                 {"rope_parameters",
+                  {{"full_attention", {{"rope_type", "linear"}, {"factor", 4.0}, {"rope_theta", 90000.0}}},
+                   {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 80.0}}}}}});
+  std::vector<std::string> warnings;
+  const Json a = arch_from_config(config, "config.json", &warnings);
+  EXPECT_EQ(a["rope_theta"], 90000.0);
+  EXPECT_EQ(a["rope_local_base_freq"], 80.0);
+  EXPECT_EQ(a["rope_freq_factors"][0], 8.0);
+  EXPECT_EQ(warnings.size(), 3U) << Json(warnings);
+}
+
 TEST(Config, turns_llama3_scaling_into_frequency_factors) {
   Json config = tiny_config();
   config["head_dim"] = 32;
