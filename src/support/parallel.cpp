@@ -11,7 +11,10 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <optional>
+
+#include "cortiq/support/error.hpp"
 
 #if defined(__SANITIZE_THREAD__)
 #define CORTIQ_TSAN 1
@@ -111,13 +114,22 @@ void Pool::for_each(std::int64_t count, const std::function<void(std::int64_t)>&
     edges.leave_task();
   };
   edges.before_tasks();
-  arena_->arena.execute([&] {
-    // Isolated: a worker that waits here must not pick up an unrelated outer task.
-    tbb::this_task_arena::isolate([&] {
-      tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, count, 1), body,
-                        tbb::simple_partitioner{});
+  try {
+    arena_->arena.execute([&] {
+      // Isolated: a worker that waits here must not pick up an unrelated outer task.
+      tbb::this_task_arena::isolate([&] {
+        tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, count, 1), body,
+                          tbb::simple_partitioner{});
+      });
     });
-  });
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {  // not of the tasks: those are kept in `first`
+    fail(ErrorKind::kIo,
+         "{} threads cannot be started: {}; give fewer with --threads (1 starts none), or raise the limit on "
+         "processes (ulimit -u)",
+         threads_, error.what());
+  }
   edges.after_tasks();
   first.rethrow();
 }

@@ -29,7 +29,7 @@ class Pool {
 
   /// Calls fn(i) once for each i in [0, count), in any order and on any worker; returns when all
   /// are done. If calls throw, the exception of the lowest i is rethrown (calls above it may be
-  /// skipped).
+  /// skipped). Throws Error{kIo} if the system starts no more threads.
   void for_each(std::int64_t count, const std::function<void(std::int64_t)>& fn);
 
   /// Calls fn(begin, end) for consecutive ranges of `grain` (last one shorter) that cover [0,

@@ -1,15 +1,21 @@
 #include "cortiq/support/parallel.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "cortiq/support/error.hpp"
 
 namespace cortiq {
 namespace {
@@ -116,6 +122,26 @@ TEST(Pool, RunsMoreThreadsThanThereAreCores) {
     if (started == threads) ++together;
   });
   EXPECT_EQ(together, threads);
+}
+
+TEST(PoolDeathTest, ThreadsThatCannotBeStartedAreAnErrorThatNamesTheOption) {
+  // A process of its own, which may not start another thread.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto without_threads = [] {
+    const rlimit none{1, 1};
+    if (::setrlimit(RLIMIT_NPROC, &none) != 0) std::exit(3);
+    // The limit does not hold for root.
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) std::exit(4);
+    Pool(1).for_each(100, [](std::int64_t) {});
+    try {
+      Pool(4).for_each(100, [](std::int64_t) {});
+    } catch (const Error& error) {
+      std::fputs(error.what(), stderr);
+      std::exit(error.kind() == ErrorKind::kIo ? 0 : 5);
+    }
+    std::exit(6);
+  };
+  EXPECT_EXIT(without_threads(), ::testing::ExitedWithCode(0), "4 threads cannot be started.*--threads");
 }
 
 TEST(Pool, DefaultUsesAtLeastOneThread) {
