@@ -206,8 +206,7 @@ int execute(const Arguments& arguments, const CommonOptions& common) {
   const std::int64_t missed = report.missed_count();
   if (missed > options.max_missed && !(options.allow_missing_hessians && options.hessians)) {
     fail(ErrorKind::kRefused,
-         "{}: was written, but {} tensors that should have been quantized with GPTQ were only "
-         "rounded "
+         "{}: was written, but {} tensors that should have been quantized with GPTQ were not "
          "(allowed: --max-missed {}); they are listed above and in the report",
          report.output, missed, options.max_missed);
   }

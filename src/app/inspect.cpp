@@ -63,6 +63,7 @@ std::string summary_text(const cmf::Reader& reader, const cmf::Summary& summary,
       summary.quant_type);
   for (const auto& section : summary.sections) {
     text += fmt::format("  section {:<10} offset {:>14} bytes {:>14}  {}\n", section.name,
+  json["problems"] = cmf::section_problems(reader);
                         section.offset, section.nbytes, section.file);
   }
   for (const auto& dtype : summary.dtypes) {
@@ -96,6 +97,8 @@ std::string folder_text(const cmf::Source& source, const Arguments& arguments) {
   }
   std::string text = fmt::format(
       "{}: Hugging Face folder, {} with {} tensors, {} weights, {} bytes as CMF payload\n",
+  for (const std::string& problem : cmf::section_problems(reader))
+    text += "  warning: " + problem + "\n";
       source.path().string(), source.header().arch_name(), source.tensors().size(), weights, bytes);
   if (arguments.tensors) {
     for (const auto& tensor : source.tensors()) {
@@ -109,7 +112,8 @@ std::string folder_text(const cmf::Source& source, const Arguments& arguments) {
 }
 
 int execute_inspect(const Arguments& arguments) {
-  const auto source = pipeline::open_source(arguments.model);
+  // As it is: what is damaged is said below, and must not hide the rest.
+  const auto source = pipeline::open_source(arguments.model, pipeline::NonFinite::kSanitize);
   const auto* reader = dynamic_cast<const cmf::Reader*>(source.get());
   if (reader == nullptr) {
     if (arguments.json) {
@@ -138,7 +142,7 @@ int execute_inspect(const Arguments& arguments) {
 
 int execute_verify(const Arguments& arguments, const CommonOptions& common) {
   Session session(common);
-  const auto reader = cmf::Reader::open(arguments.model);
+  const auto reader = cmf::Reader::open(arguments.model, cmf::Reader::Hashes::kIgnore);
   const cmf::VerifyReport report = cmf::verify(*reader, session.context().pool);
   if (arguments.json) {
     const cmf::Json json{{"path", arguments.model.string()}, {"intact", report.problems.empty()},

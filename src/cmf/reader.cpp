@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "reader_state.hpp"
+#include "section_hashes.hpp"
 
 namespace cortiq::cmf {
 namespace {
@@ -48,6 +49,12 @@ std::unique_ptr<Reader> Reader::open(const std::filesystem::path& path, Hashes h
   merge_directories(state);
   state.intact = std::make_unique<std::atomic<bool>[]>(state.tensors.size());
   for (std::size_t i = 0; i < state.tensors.size(); ++i) state.intact[i] = hashes == Hashes::kIgnore;
+  if (hashes == Hashes::kIgnore) return reader;
+  for (const Shard& shard : state.shards) {
+    check_hash(shard, SectionName::kHeader);
+    check_hash(shard, SectionName::kDirectory);
+  }
+  state.checks_sections = true;
   return reader;
 }
 
@@ -79,10 +86,10 @@ void Reader::State::check_payload(std::size_t index) const {
   if (!info.hash || intact[index].load(std::memory_order_acquire)) return;
   const std::uint64_t computed = hash64(payload(index));
   if (computed != *info.hash) {
-    fail(ErrorKind::kInput,
-         "{}: tensor {}: hash mismatch (stored {:016x}, computed {:016x}); the file is damaged, get it anew (with "
-         "--sanitize hashes are not compared)",
-         shards[locations[index].shard].file.path().string(), info.name, *info.hash, computed);
+    fail(ErrorKind::kInput, "{}; {}",
+         mismatch_text(shards[locations[index].shard].file.path().string(), "tensor " + info.name,
+                       fmt::format("{:016x}", *info.hash), fmt::format("{:016x}", computed)),
+         kDamageRemedy);
   }
   intact[index].store(true, std::memory_order_release);
 }
@@ -92,15 +99,19 @@ void Reader::release(std::size_t index) const {
   state_->shards[state_->locations[index].shard].file.release(state_->payload(index));
 }
 
-ByteSpan Reader::vocab() const {
-  return state_->shards.front().section(state_->shards.front().envelope.vocab);
+ByteSpan Reader::State::section(SectionName name) const {
+  const Shard& first = shards.front();
+  if (checks_sections) {
+    // Once each: a vocabulary has megabytes and is asked for often.
+    std::call_once(section_checked[static_cast<std::size_t>(name)],
+                   [&] { check_hash(first, name); });
+  }
+  return first.section(range_of(first.envelope, name));
 }
-ByteSpan Reader::masks() const {
-  return state_->shards.front().section(state_->shards.front().envelope.masks);
-}
-ByteSpan Reader::mask_index() const {
-  return state_->shards.front().section(state_->shards.front().envelope.index);
-}
+
+ByteSpan Reader::vocab() const { return state_->section(SectionName::kVocab); }
+ByteSpan Reader::masks() const { return state_->section(SectionName::kMasks); }
+ByteSpan Reader::mask_index() const { return state_->section(SectionName::kIndex); }
 
 std::uint32_t Reader::features() const { return state_->shards.front().envelope.required_features; }
 const std::vector<std::string>& Reader::warnings() const { return state_->warnings; }

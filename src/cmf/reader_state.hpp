@@ -1,9 +1,11 @@
 // reader_state.hpp: what an open CMF file or sharded set holds. Private to the module.
 #pragma once
 
+#include <array>
 #include <atomic>
-#include <memory>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -37,6 +39,10 @@ struct Shard {
 /// a single file.
 [[nodiscard]] std::vector<Shard> open_siblings(Shard first);
 
+/// Sections that hold no payloads.
+enum class SectionName : std::uint8_t { kHeader, kDirectory, kMasks, kVocab, kIndex };
+inline constexpr std::size_t kSectionNames = 5;
+
 /// Where the bytes of a tensor lie.
 struct Location {
   std::size_t shard = 0;
@@ -51,6 +57,10 @@ struct Reader::State {
   std::unordered_map<std::string_view, std::size_t> by_name;  ///< keys are views of tensors[i].name
   std::vector<std::string> warnings;
   std::unique_ptr<std::atomic<bool>[]> intact;  ///< per tensor: its payload was compared with its hash
+  bool checks_sections = false;                 ///< section() compares hashes
+  mutable std::array<std::once_flag, kSectionNames> section_checked;
+  /// Of shard 1. Throws Error{kInput} if it does not have its recorded hash; compares once.
+  [[nodiscard]] ByteSpan section(SectionName name) const;
   /// Throws Error{kInput} if a payload does not have the hash of the directory; compares once.
   void check_payload(std::size_t index) const;
   [[nodiscard]] ByteSpan payload(std::size_t index) const {

@@ -70,6 +70,7 @@ Summary summarize(const Reader& reader) {
   const Reader::State& state = reader.state();
   const Json& header = reader.header().json();
   const std::string where = reader.path().string();
+  const Shard& first = state.shards.front();
   Summary summary;
   summary.arch_name = reader.header().arch_name();
   summary.quant_type = header.at("quant_type").get<std::string>();
@@ -80,11 +81,11 @@ Summary summarize(const Reader& reader) {
     add_sections(shard, &summary.sections);
   }
   add_tensors(state, &summary);
-  summary.masks = read_mask_names(reader.masks(), where);
-  summary.mask_index_entries = read_mask_index_count(reader.mask_index(), where);
+  summary.masks = read_mask_names(first.section(first.envelope.masks), where);
+  summary.mask_index_entries = read_mask_index_count(first.section(first.envelope.index), where);
   const auto skills = header.find("skills");
   if (skills != header.end() && skills->is_array()) summary.skills = skills->size();
-  summary.vocab_bytes = reader.vocab().size();
+  summary.vocab_bytes = first.envelope.vocab.length;
   summary.bits_per_weight = bits_per_weight(state.tensors, 0);
   summary.matrix_bits_per_weight = bits_per_weight(state.tensors, 2);
   return summary;

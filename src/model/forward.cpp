@@ -151,8 +151,8 @@ HiddenStates Forward::embed(const Windows& windows) const {
   const MatrixView<float> out = states.view();
   const std::size_t index = s.source.find("model.embed_tokens.weight").value();
   const cmf::TensorInfo& info = s.source.tensors()[index];
+  const cmf::Payload payload = s.source.payload(index);  // its errors name file and tensor
   with_context(fmt::format("{}: tensor {}", s.source.path().string(), info.name), [&] {
-    const cmf::Payload payload = s.source.payload(index);
     const codec::RowDecoder decoder(info.dtype, info.shape, payload.bytes());
     constexpr std::int64_t kGrainRows = 64;
     for (std::int64_t first = 0; first < windows.tokens(); first += kEmbedRows) {

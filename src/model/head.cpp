@@ -47,8 +47,8 @@ void Head::norm(ConstMatrixView<float> states, MatrixView<float> out) const {
 void Head::decode(std::int64_t first, MatrixView<float> out) const {
   const State& s = *state_;
   const cmf::TensorInfo& info = s.source.tensors()[s.index];
+  const cmf::Payload payload = s.source.payload(s.index);  // its errors name file and tensor
   with_context(fmt::format("{}: tensor {}", s.source.path().string(), info.name), [&] {
-    const cmf::Payload payload = s.source.payload(s.index);
     const codec::RowDecoder decoder(info.dtype, info.shape, payload.bytes());
     constexpr std::int64_t kGrainRows = 64;
     s.pool.for_ranges(out.rows(), kGrainRows, [&](std::int64_t begin, std::int64_t end) {

@@ -21,8 +21,8 @@ void decode_tensor(const cmf::Source& source, std::string_view name, MatrixView<
                    Pool& pool) {
   const std::size_t index = index_of(source, name);
   const cmf::TensorInfo& info = source.tensors()[index];
+  const cmf::Payload payload = source.payload(index);  // its errors name file and tensor
   with_context(fmt::format("{}: tensor {}", source.path().string(), name), [&] {
-    const cmf::Payload payload = source.payload(index);
     const codec::RowDecoder decoder(info.dtype, info.shape, payload.bytes());
     CORTIQ_ASSERT(decoder.rows() == out.rows() && decoder.cols() == out.cols());
     decoder.decode_all(out, pool);
@@ -146,8 +146,8 @@ std::vector<float> load_vector(const cmf::Source& source, std::string_view name,
   const std::size_t index = index_of(source, name);
   const cmf::TensorInfo& info = source.tensors()[index];
   std::vector<float> values(static_cast<std::size_t>(info.elements()));
+  const cmf::Payload payload = source.payload(index);  // its errors name file and tensor
   with_context(fmt::format("{}: tensor {}", source.path().string(), name), [&] {
-    const cmf::Payload payload = source.payload(index);
     const codec::RowDecoder decoder(info.dtype, info.shape, payload.bytes());
     CORTIQ_ASSERT(decoder.rows() * decoder.cols() == info.elements());
     decoder.decode(0, {values.data(), decoder.rows(), decoder.cols()});

@@ -49,6 +49,9 @@ class LazyChat {
 
 model::Tokenizer open_tokenizer(const cmf::Source& source) {
   if (source.vocab().empty()) {
+    if (const auto file = source.path() / "tokenizer.json"; std::filesystem::exists(file)) {
+      fail(ErrorKind::kInput, "{}: is empty, so text cannot be turned into tokens; get it again", file.string());
+    }
     fail(ErrorKind::kInput,
          "{}: holds no tokenizer (tokenizer.json), so text cannot be turned into tokens; put "
          "tokenizer.json into the model's folder, or convert the model again from a folder that "

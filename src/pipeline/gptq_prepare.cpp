@@ -59,6 +59,7 @@ GptqRun::GptqRun(const GptqOptions& options, Context& context)
 void GptqRun::prepare() {
   static_cast<void>(runs_sequentially(options_));  // refuses before any file is read
   if (!options_.calibration.sources.empty()) calib::check_sources(options_.calibration.sources);
+  const std::string unfit = unfit_text(plan_, *source_);
   backend_.resolve(options_.device, context_);
   open_models();
   check_paths();
@@ -66,13 +67,14 @@ void GptqRun::prepare() {
   plan_ = plan_tensors(*source_, options_.selection, 0.01F, options_.sanitize, context_);
   const bool any =
       std::any_of(plan_.choices.begin(), plan_.choices.end(),
+  if (!unfit.empty()) add_warning(unfit);
                   [](const TensorChoice& choice) { return choice.action == Action::kGptq; });
   if (!any && !options_.bits.given()) {  // an allocation may well give every matrix eight bits
     fail(ErrorKind::kRefused,
          "{}: no tensor can be quantized with GPTQ (float matrices with a q4tp, q2tp, q1s or q1t "
-         "codec, outside the skip list); `cortiq-quant inspect` shows the tensors, `quantize` rounds without "
+         "codec, outside the skip list{}); `cortiq-quant inspect` shows the tensors, `quantize` rounds without "
          "calibration",
-         source_->path().string());
+         source_->path().string(), unfit.empty() ? "" : "; " + unfit);
   }
   open_caches();
   if (files_.serve_all()) {
@@ -121,6 +123,7 @@ void GptqRun::open_models() {
   const NonFinite non_finite = options_.sanitize ? NonFinite::kSanitize : NonFinite::kRefuse;
   source_ = open_source(options_.input, non_finite);
   if (const std::string reason = refusal_to_quantize(*source_); !reason.empty()) {
+    for (std::string& problem : section_problems(*source_)) add_warning(std::move(problem));
     fail(ErrorKind::kUnsupported, "{}: {}", options_.input.string(), reason);
   }
   if (options_.calibration.calib_model) {

@@ -41,14 +41,50 @@ const char* quant_type(codec::Codec profile) {
   }
 }
 
-cmf::Header rounded_header(const cmf::Source& source, codec::Codec profile) {
+/// What a rounding run leaves as it is, for it is quantized already, and what it rounds.
+struct Kept {
+  std::vector<std::string> names;
+  std::int64_t weights = 0;
+  std::int64_t rounded = 0;  ///< weights
+};
+
+Kept kept_quantized(const cmf::Source& source, const Plan& plan) {
+  Kept kept;
+  for (std::size_t i = 0; i < plan.choices.size(); ++i) {
+    const cmf::TensorInfo& info = source.tensors()[i];
+    if (plan.choices[i].action != Action::kCopy) {
+      kept.rounded += info.elements();
+    } else if (info.shape.size() == 2 && cmf::has_decoder(info.dtype) && !cmf::is_float(info.dtype)) {
+      kept.names.push_back(fmt::format("{} ({})", info.name, cmf::dtype_name(info.dtype)));
+      kept.weights += info.elements();
+    }
+  }
+  return kept;
+}
+
+void check_kept(const cmf::Source& source, const Kept& kept, Context& context) {
+  if (kept.names.empty()) return;
+  const std::string text =
+      fmt::format("{} matrices are quantized already", kept.names.size());
+  if (kept.rounded == 0) {
+    fail(ErrorKind::kRefused,
+         "{}: nothing can be rounded: {}, as {}; give the model in f32, f16 or bf16",
+         source.path().string(), text, kept.names.front());
+  }
+  context.log.warn("{} and stay as they are: {}", text, name_list(kept.names));
+}
+
+/// The label is that of most weights; a record of GPTQ stays with the matrices that it describes.
+cmf::Header rounded_header(const cmf::Source& source, codec::Codec profile, const Kept& kept) {
   cmf::Header header = source.header();
   cmf::Json& json = header.json();
-  json["quant_type"] = quant_type(profile);
   if (!json.contains("provenance") || !json["provenance"].is_object())
     json["provenance"] = cmf::Json::object();
-  json["provenance"]["weight_quant"] = codec::codec_name(profile);
-  json["provenance"].erase("gptq");
+  if (kept.rounded >= kept.weights) {
+    json["quant_type"] = quant_type(profile);
+    json["provenance"]["weight_quant"] = codec::codec_name(profile);
+  }
+  if (kept.names.empty()) json["provenance"].erase("gptq");
   json["provenance"]["rounding"] = {{"tool", "cortiq-quant"}, {"version", CORTIQ_VERSION}};
   return header;
 }
@@ -92,6 +128,9 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   }
   const std::string_view codec = codec::codec_name(options.selection.profile);
   const fs::path output =
+  if (options.sanitize) {
+    for (const std::string& problem : section_problems(*source)) context.log.warn("{}", problem);
+  }
       options.output.empty() ? derived_output(options.input, codec) : options.output;
   check_output_path(output, source->files());
   cmf::Writer::check_partial(output);
@@ -106,6 +145,8 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   for (const std::string& line : plan_lines(plan, *source)) context.log.info("{}", line);
   RunReport report;
   report.command = "quantize";
+  const Kept kept = kept_quantized(*source, plan);
+  check_kept(*source, kept, context);
   report.input = options.input.string();
   report.output = output.string();
   report.codec = codec;
@@ -115,7 +156,8 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   check_disk(disk);
   if (options.dry_run) return report;
   report.tensors = initial_reports(*source, plan);
-  cmf::Writer writer(output, rounded_header(*source, options.selection.profile), plan.output,
+  const cmf::Header header = rounded_header(*source, options.selection.profile, kept);
+  cmf::Writer writer(output, header, plan.output,
                      {source->masks(), source->vocab(), source->mask_index()});
   TensorJob job{*source, writer,
                 plan,    report.tensors,
@@ -123,7 +165,7 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
                 context};
   job.encode.q1s_keep = options.q1s_keep;
   write_plain_tensors(job);
-  report.bytes_out = writer.finish(rounded_header(*source, options.selection.profile));
+  report.bytes_out = writer.finish(header);
   check_written(output, context.pool);
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   report.cpu_seconds = process_cpu_seconds();

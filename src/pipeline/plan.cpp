@@ -59,6 +59,28 @@ Plan plan_tensors(const cmf::Source& source, const SelectionOptions& selection, 
   return plan;
 }
 
+std::string name_list(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 40;
+  const std::size_t shown = std::min(names.size(), kMost);
+  std::string text = fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+std::string unfit_text(const Plan& plan, const cmf::Source& source) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < plan.choices.size(); ++i) {
+    const cmf::TensorInfo& info = source.tensors()[i];
+    if (!plan.choices[i].missed) continue;
+    names.push_back(fmt::format("{} (width {}, {})", info.name, info.shape[1],
+                                plan.choices[i].action == Action::kCopy ? "copied" : "rounded"));
+  }
+  if (names.empty()) return {};
+  return fmt::format("{} matrices cannot be quantized with GPTQ, as their width is not a multiple of 32: {}",
+                     names.size(), name_list(names));
+}
+
 void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model::Arch& arch) {
   std::vector<bool> grouped(plan.choices.size(), false);
   for (const model::InputGroup& input : model::input_groups(arch, source)) {

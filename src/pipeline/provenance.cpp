@@ -151,7 +151,7 @@ void add_gptq_provenance(cmf::Header& header, const GptqOptions& options, const 
   Json fallback = Json::array();
   Json raised = Json::object();
   for (const TensorReport& tensor : report.tensors) {
-    if (tensor.missed) fallback.push_back(tensor.name);
+    if (tensor.missed && tensor.action != Action::kCopy) fallback.push_back(tensor.name);
     if (tensor.prior_rows > 0) gptq["expert_prior"].push_back(tensor.name);
     if (tensor.retries > 0) raised[tensor.name] = tensor.lambda;
   }

@@ -149,7 +149,8 @@ std::vector<std::string> closing_table(const RunReport& report) {
   for (const TensorReport& tensor : report.tensors) {
     if (tensor.missed)
       lines.push_back(
-          fmt::format("missed: {} was rounded: {}", tensor.name,
+          fmt::format("missed: {} was {}: {}", tensor.name,
+                      tensor.action == Action::kCopy ? "copied" : "rounded",
                       tensor.note.empty() ? "its Hessian did not factor" : tensor.note));
     if (tensor.sanitized > 0) {
       lines.push_back(fmt::format("sanitized: {}: {} non-finite weights set to zero", tensor.name,

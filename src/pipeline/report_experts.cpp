@@ -18,7 +18,8 @@ std::map<std::int64_t, Layer> rows_by_layer(const RunReport& report) {
   std::map<std::int64_t, Layer> layers;
   for (const TensorReport& tensor : report.tensors) {
     const auto place = model::expert_place(tensor.name);
-    if (!place || (tensor.action != Action::kGptq && !tensor.missed)) continue;
+    if (!place || tensor.action == Action::kCopy) continue;
+    if (tensor.action != Action::kGptq && !tensor.missed) continue;
     ExpertRows& entry = layers[place->layer][place->expert];
     entry.rows = std::max(entry.rows, tensor.hessian_rows);
     entry.prior = entry.prior || tensor.prior_rows > 0;

@@ -46,7 +46,7 @@ std::string cards(const RunReport& report) {
     html += card(fmt::format("{:.3f}×", *ratio), "output error against rounding");
   html += card(fmt::format("{}", report.gptq_count()), "matrices quantized with GPTQ");
   if (report.missed_count() > 0)
-    html += card(fmt::format("{}", report.missed_count()), "missed (rounded)");
+    html += card(fmt::format("{}", report.missed_count()), "missed");
   if (report.tokens_used > 0)
     html += card(fmt::format("{}", report.tokens_used), "calibration tokens");
   html += card(fmt::format("{:.1f} s", report.seconds),

@@ -74,6 +74,8 @@ class Selector {
       choice.reason = fmt::format("already {}", cmf::dtype_name(tensor.dtype));
       return choice;
     }
+    TensorChoice asked = choice;
+    choice.missed = !grouped && is_candidate(tensor, asked);
     if (!grouped && (named || !options_.gptq)) {
       choice.codec = codec::with_column_fallback(choice.codec, tensor.shape[1]);
       choice.reason = "width is not a multiple of 32";
@@ -113,6 +115,7 @@ class Selector {
   /// Sets the reason where it is none.
   [[nodiscard]] bool is_candidate(const cmf::TensorInfo& tensor, TensorChoice& choice) const {
     if (!options_.gptq) return false;
+    if (choice.missed) return false;
     if (!gptq_target(choice.codec)) {
       choice.reason = "codec is rounded only";
     } else if (contains_any(tensor.name, options_.skip)) {

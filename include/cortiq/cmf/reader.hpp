@@ -13,8 +13,9 @@ namespace cortiq::cmf {
 class Reader final : public Source {
  public:
   enum class Hashes { kCheck, kIgnore };
-  /// Opens a file; if it is shard 1 of a set, opens all shards. Everything is validated except hashes (see verify.hpp);
-  /// that of a payload is compared when payload() is first called for it, unless `hashes` is kIgnore.
+  /// Opens a file; if it is shard 1 of a set, opens all shards. Everything is validated except what no hash is recorded
+  /// for and, with kIgnore, hashes (see verify.hpp): those of header and directory here, of a payload or another
+  /// section when its accessor is first called, which then throws Error{kInput}.
   /// Throws Error{kIo} if a file cannot be opened, Error{kInput} with file, section or tensor and numbers if it is
   /// damaged, Error{kUnsupported} for versions or features that are not known.
   [[nodiscard]] static std::unique_ptr<Reader> open(const std::filesystem::path& path,

@@ -17,6 +17,10 @@ struct VerifyReport {
   std::vector<std::string> warnings;
 };
 
+/// Header, directory, masks, vocabulary and index, of every shard, that do not have their recorded
+/// hash: a line each, as in VerifyReport::problems.
+[[nodiscard]] std::vector<std::string> section_problems(const Reader& reader);
+
 [[nodiscard]] VerifyReport verify(const Reader& reader, Pool& pool);
 
 }  // namespace cortiq::cmf

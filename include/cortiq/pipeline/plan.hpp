@@ -65,6 +65,10 @@ struct Plan {
 /// Codec choice and output sizes (variable-size codecs are encoded once to learn their size).
 [[nodiscard]] Plan plan_tensors(const cmf::Source& source, const SelectionOptions& selection,
                                 float q1s_keep, bool sanitize, Context& context);
+/// Names the matrices that miss GPTQ for their width, with it; empty if there is none.
+[[nodiscard]] std::string unfit_text(const Plan& plan, const cmf::Source& source);
+/// "a, b, c": at most 40 names, then how many more.
+[[nodiscard]] std::string name_list(const std::vector<std::string>& names);
 /// Groups of the candidates by the model's structure.
 void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model::Arch& arch);
 /// Groups of the candidates by the entries of a cache.

@@ -24,7 +24,7 @@ struct TensorReport {
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
   std::string note;            ///< why copied, rounded or missed
-  bool missed = false;         ///< a candidate that got no usable Hessian and was rounded
+  bool missed = false;         ///< rounded for want of a usable Hessian, or copied or rounded for its width
   std::int64_t sanitized = 0;  ///< non-finite weights set to zero
   // GPTQ only:
   std::int64_t hessian_rows = 0;  ///< calibration positions

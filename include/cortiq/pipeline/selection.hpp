@@ -48,6 +48,7 @@ struct TensorChoice {
   gptq::Q2tpRule rule = gptq::Q2tpRule::kPlaced;
   gptq::OneBitOptions one_bit;  ///< of this tensor
   std::string reason;           ///< why it is copied or only rounded
+  bool missed = false;          ///< would be a GPTQ candidate, but for its width
 };
 
 /// The GPTQ target of a codec; nullopt for codecs that are only rounded to.

@@ -19,7 +19,7 @@ class VerifyTest : public ::testing::Test {
 
   VerifyReport report(const std::string& bytes) {
     test::write_bytes(path_, bytes);
-    return verify(*Reader::open(path_), pool_);
+    return verify(*Reader::open(path_, Reader::Hashes::kIgnore), pool_);
   }
 
   std::filesystem::path path_;
@@ -105,7 +105,7 @@ std::string file_with_all_parts(const std::filesystem::path& path) {
 /// Whether opening or verifying finds anything in these bytes.
 bool noticed(const std::filesystem::path& path, Pool& pool) {
   try {
-    const VerifyReport r = verify(*Reader::open(path), pool);
+    const VerifyReport r = verify(*Reader::open(path, Reader::Hashes::kIgnore), pool);
     return !r.problems.empty() || !r.warnings.empty();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos) << error.what();

@@ -51,6 +51,26 @@ TEST(Selection, MatricesOfLayersAreCandidatesByDefault) {
   }
 }
 
+TEST(Selection, ACandidateWhoseWidthDoesNotFitIsMissed) {
+  FakeSource source = dense_model();
+  source.add("model.layers.1.mlp.down_proj.weight", {32, 80});
+  source.add("model.layers.2.mlp.down_proj.weight", {32, 80});
+  SelectionOptions options;
+  options.overrides = {codec::parse_override("*layers.2*=q4tp")};
+  const TensorChoice copied = choice_of(source, options, "model.layers.1.mlp.down_proj.weight");
+  EXPECT_EQ(copied.action, Action::kCopy);
+  EXPECT_TRUE(copied.missed);
+  const TensorChoice rounded = choice_of(source, options, "model.layers.2.mlp.down_proj.weight");
+  EXPECT_EQ(rounded.action, Action::kRound);
+  EXPECT_TRUE(rounded.missed);
+  EXPECT_EQ(rounded.reason, "width is not a multiple of 32");
+  for (const char* name : {kQ, kEmbed, kNorm}) EXPECT_FALSE(choice_of(source, options, name).missed);
+  options.skip = {"layers.1", "layers.2"};
+  EXPECT_FALSE(choice_of(source, options, "model.layers.1.mlp.down_proj.weight").missed);
+  options.gptq = false;
+  EXPECT_FALSE(choice_of(source, options, "model.layers.2.mlp.down_proj.weight").missed);
+}
+
 TEST(Selection, CopiesWithItsReason) {
   FakeSource source = dense_model();
   source.add("model.layers.0.conv.weight", {4, 4, 32});
