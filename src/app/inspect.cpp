@@ -50,6 +50,7 @@ cmf::Json summary_json(const cmf::Reader& reader, const cmf::Summary& summary) {
                                {"hash", fmt::format("{:016x}", tensor.hash)}});
   }
   json["header"] = reader.header().json();
+  json["problems"] = cmf::section_problems(reader);
   return json;
 }
 
@@ -63,7 +64,6 @@ std::string summary_text(const cmf::Reader& reader, const cmf::Summary& summary,
       summary.quant_type);
   for (const auto& section : summary.sections) {
     text += fmt::format("  section {:<10} offset {:>14} bytes {:>14}  {}\n", section.name,
-  json["problems"] = cmf::section_problems(reader);
                         section.offset, section.nbytes, section.file);
   }
   for (const auto& dtype : summary.dtypes) {
@@ -84,6 +84,8 @@ std::string summary_text(const cmf::Reader& reader, const cmf::Summary& summary,
   }
   if (arguments.header) text += reader.header().json().dump(2) + "\n";
   for (const std::string& warning : reader.warnings()) text += "  warning: " + warning + "\n";
+  for (const std::string& problem : cmf::section_problems(reader))
+    text += "  warning: " + problem + "\n";
   return text;
 }
 
@@ -97,8 +99,6 @@ std::string folder_text(const cmf::Source& source, const Arguments& arguments) {
   }
   std::string text = fmt::format(
       "{}: Hugging Face folder, {} with {} tensors, {} weights, {} bytes as CMF payload\n",
-  for (const std::string& problem : cmf::section_problems(reader))
-    text += "  warning: " + problem + "\n";
       source.path().string(), source.header().arch_name(), source.tensors().size(), weights, bytes);
   if (arguments.tensors) {
     for (const auto& tensor : source.tensors()) {

@@ -59,7 +59,6 @@ GptqRun::GptqRun(const GptqOptions& options, Context& context)
 void GptqRun::prepare() {
   static_cast<void>(runs_sequentially(options_));  // refuses before any file is read
   if (!options_.calibration.sources.empty()) calib::check_sources(options_.calibration.sources);
-  const std::string unfit = unfit_text(plan_, *source_);
   backend_.resolve(options_.device, context_);
   open_models();
   check_paths();
@@ -67,8 +66,8 @@ void GptqRun::prepare() {
   plan_ = plan_tensors(*source_, options_.selection, 0.01F, options_.sanitize, context_);
   const bool any =
       std::any_of(plan_.choices.begin(), plan_.choices.end(),
-  if (!unfit.empty()) add_warning(unfit);
                   [](const TensorChoice& choice) { return choice.action == Action::kGptq; });
+  const std::string unfit = unfit_text(plan_, *source_);
   if (!any && !options_.bits.given()) {  // an allocation may well give every matrix eight bits
     fail(ErrorKind::kRefused,
          "{}: no tensor can be quantized with GPTQ (float matrices with a q4tp, q2tp, q1s or q1t "
@@ -76,6 +75,7 @@ void GptqRun::prepare() {
          "calibration",
          source_->path().string(), unfit.empty() ? "" : "; " + unfit);
   }
+  if (!unfit.empty()) add_warning(unfit);
   open_caches();
   if (files_.serve_all()) {
     plan_groups_by_caches(plan_, *source_, files_);
@@ -123,7 +123,6 @@ void GptqRun::open_models() {
   const NonFinite non_finite = options_.sanitize ? NonFinite::kSanitize : NonFinite::kRefuse;
   source_ = open_source(options_.input, non_finite);
   if (const std::string reason = refusal_to_quantize(*source_); !reason.empty()) {
-    for (std::string& problem : section_problems(*source_)) add_warning(std::move(problem));
     fail(ErrorKind::kUnsupported, "{}: {}", options_.input.string(), reason);
   }
   if (options_.calibration.calib_model) {
@@ -131,6 +130,7 @@ void GptqRun::open_models() {
     check_same_shapes(*source_, *calib_source_);
   }
   if (options_.sanitize) {
+    for (std::string& problem : section_problems(*source_)) add_warning(std::move(problem));
     sanitized_ = std::make_unique<SanitizedSource>(calib_source_ ? *calib_source_ : *source_);
   }
   if (options_.perplexity_text) {

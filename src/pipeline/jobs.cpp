@@ -126,11 +126,11 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   if (const std::string reason = refusal_to_quantize(*source); !reason.empty()) {
     fail(ErrorKind::kUnsupported, "{}: {}", options.input.string(), reason);
   }
-  const std::string_view codec = codec::codec_name(options.selection.profile);
-  const fs::path output =
   if (options.sanitize) {
     for (const std::string& problem : section_problems(*source)) context.log.warn("{}", problem);
   }
+  const std::string_view codec = codec::codec_name(options.selection.profile);
+  const fs::path output =
       options.output.empty() ? derived_output(options.input, codec) : options.output;
   check_output_path(output, source->files());
   cmf::Writer::check_partial(output);
@@ -141,12 +141,12 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   }
   const Plan plan =
       plan_tensors(*source, options.selection, options.q1s_keep, options.sanitize, context);
+  const Kept kept = kept_quantized(*source, plan);
+  check_kept(*source, kept, context);
   context.log.info("plan: rounding to {}", codec);
   for (const std::string& line : plan_lines(plan, *source)) context.log.info("{}", line);
   RunReport report;
   report.command = "quantize";
-  const Kept kept = kept_quantized(*source, plan);
-  check_kept(*source, kept, context);
   report.input = options.input.string();
   report.output = output.string();
   report.codec = codec;

@@ -52,18 +52,18 @@ std::string refusal_to_quantize(const cmf::Source& source) {
   return reader == nullptr ? std::string() : cmf::refuse_reason_for_quantize(*reader);
 }
 
-DecodedTensor decode_tensor(const cmf::Source& source, std::size_t index, Pool& pool) {
-  const cmf::TensorInfo& info = source.tensors()[index];
-  return with_context(source.path().string() + ": tensor " + info.name, [&] {
-    const codec::RowDecoder decoder(info.dtype, info.shape, payload.bytes());
 std::vector<std::string> section_problems(const cmf::Source& source) {
   const auto* reader = dynamic_cast<const cmf::Reader*>(&source);
   return reader == nullptr ? std::vector<std::string>() : cmf::section_problems(*reader);
 }
 
+DecodedTensor decode_tensor(const cmf::Source& source, std::size_t index, Pool& pool) {
+  const cmf::TensorInfo& info = source.tensors()[index];
+  const cmf::Payload payload = source.payload(index);  // its errors name file and tensor
+  return with_context(source.path().string() + ": tensor " + info.name, [&] {
+    const codec::RowDecoder decoder(info.dtype, info.shape, payload.bytes());
     DecodedTensor tensor;
     tensor.rows = decoder.rows();
-  const cmf::Payload payload = source.payload(index);  // its errors name file and tensor
     tensor.cols = decoder.cols();
     tensor.values.resize(static_cast<std::size_t>(tensor.rows * tensor.cols));
     decoder.decode_all({tensor.values.data(), tensor.rows, tensor.cols}, pool);

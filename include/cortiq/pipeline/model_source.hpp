@@ -26,12 +26,12 @@ enum class NonFinite { kRefuse, kSanitize };
 /// if it may.
 [[nodiscard]] std::string refusal_to_quantize(const cmf::Source& source);
 
-/// A decoded tensor, row-major; rank 1 is one row.
-struct DecodedTensor {
-  std::vector<float> values;
 /// What a CMF file has damaged besides payloads (cmf::section_problems), for a run that takes it as it is.
 [[nodiscard]] std::vector<std::string> section_problems(const cmf::Source& source);
 
+/// A decoded tensor, row-major; rank 1 is one row.
+struct DecodedTensor {
+  std::vector<float> values;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   [[nodiscard]] ConstMatrixView<float> view() const { return {values.data(), rows, cols}; }
