@@ -4,10 +4,11 @@ namespace cortiq::app {
 
 void add_bit_options(CLI::App& command, BitArguments& arguments) {
   command.add_option("--target-bpw", arguments.bits_per_weight,
-                     "Mean bits per weight of the matrices: chooses q2tp, q4tp, q8_2f or f16 for each by its "
-                     "measured loss (needs --hessians)");
+                     "Mean bits per weight of the matrices of the layers (embedding, head and what "
+                     "--tensor-quant names are not counted): chooses q2tp, q4tp, q8_2f or f16 for each by "
+                     "its measured loss (needs --hessians)");
   command.add_option("--target-size", arguments.file_size,
-                     "The same for a file of at most this size: 850MB, 1.5GiB, bytes");
+                     "The same for a whole file of at most this size: 850MB, 1.5GiB, bytes");
 }
 
 pipeline::BitTarget parse_bits(const BitArguments& arguments) {

@@ -111,8 +111,8 @@ void check_numbers(const pipeline::GptqOptions& options) {
   if (!std::isfinite(options.lambda))
     fail(ErrorKind::kUsage, "--lambda {}: expected a finite number", options.lambda);
   const auto memory = options.calibration.memory_gb;
-  if (memory && !(std::isfinite(*memory) && *memory > 0))
-    fail(ErrorKind::kUsage, "--mem-gb {}: expected a positive number of gigabytes", *memory);
+  if (memory && !(*memory > 0 && *memory < 1e9))
+    fail(ErrorKind::kUsage, "--mem-gb {}: expected a positive number of gigabytes, below 1e9", *memory);
 }
 
 pipeline::GptqOptions parse(const Arguments& arguments) {
@@ -188,7 +188,7 @@ std::vector<std::filesystem::path> files_of(const pipeline::GptqOptions& options
 
 int execute(const Arguments& arguments, const CommonOptions& common) {
   pipeline::GptqOptions options = parse(arguments);
-  check_recipe_output(arguments.recipe, files_of(options));
+  check_recipe_output(*arguments.command, arguments.recipe, files_of(options));
   options.recipe = arguments.recipe.output;
   Session session(common);
   const pipeline::RunReport report = pipeline::run_gptq(options, session.context());

@@ -3,6 +3,7 @@
 #include "cortiq/cmf/summary.hpp"
 #include "cortiq/cmf/verify.hpp"
 #include "cortiq/pipeline/model_source.hpp"
+#include "cortiq/pipeline/options.hpp"
 
 namespace cortiq::app {
 namespace {
@@ -13,6 +14,17 @@ struct Arguments {
   bool tensors = false;
   bool header = false;
 };
+
+/// Mean over the matrices without embedding and head, as --target-bpw counts; 0 = none.
+double layer_bits_per_weight(const cmf::Summary& summary) {
+  double bits = 0, weights = 0;
+  for (const auto& tensor : summary.tensors) {
+    if (tensor.shape.size() != 2 || codec::is_vocabulary_edge(tensor.name)) continue;
+    bits += 8.0 * static_cast<double>(tensor.nbytes);
+    weights += static_cast<double>(tensor.shape[0]) * static_cast<double>(tensor.shape[1]);
+  }
+  return weights > 0 ? bits / weights : 0;
+}
 
 cmf::Json summary_json(const cmf::Reader& reader, const cmf::Summary& summary) {
   cmf::Json json{{"path", reader.path().string()},
@@ -25,6 +37,7 @@ cmf::Json summary_json(const cmf::Reader& reader, const cmf::Summary& summary) {
                  {"weights", summary.elements},
                  {"bits_per_weight", summary.bits_per_weight},
                  {"matrix_bits_per_weight", summary.matrix_bits_per_weight},
+                 {"layer_bits_per_weight", layer_bits_per_weight(summary)},
                  {"masks", summary.masks},
                  {"skills", summary.skills},
                  {"vocab_bytes", summary.vocab_bytes}};
@@ -57,11 +70,11 @@ cmf::Json summary_json(const cmf::Reader& reader, const cmf::Summary& summary) {
 std::string summary_text(const cmf::Reader& reader, const cmf::Summary& summary,
                          const Arguments& arguments) {
   std::string text = fmt::format(
-      "{}: {} with {} layers, {} weights, {} bytes, {:.3f} bits per weight (matrices {:.3f}), "
-      "label {}\n",
+      "{}: {} with {} layers, {} weights, {} bytes, {:.3f} bits per weight (matrices {:.3f}, "
+      "without embedding and head {:.3f}), label {}\n",
       reader.path().string(), summary.arch_name, summary.layers, summary.elements,
       summary.file_bytes, summary.bits_per_weight, summary.matrix_bits_per_weight,
-      summary.quant_type);
+      layer_bits_per_weight(summary), summary.quant_type);
   for (const auto& section : summary.sections) {
     text += fmt::format("  section {:<10} offset {:>14} bytes {:>14}  {}\n", section.name,
                         section.offset, section.nbytes, section.file);

@@ -19,7 +19,7 @@ void add_judge_options(CLI::App& command, Arguments& arguments) {
   command.add_option("TEXT", arguments.options.text, "Plain text file")
       ->required()
       ->check(CLI::ExistingFile);
-  command.add_option("--window", arguments.options.window, "Tokens per context")
+  command.add_option("--window", arguments.options.window, "Tokens per context (default 256, or the model's maximum if less)")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24));
   command
       .add_option("--stride", arguments.options.stride,
@@ -43,7 +43,7 @@ int execute_ppl(const Arguments& arguments, const CommonOptions& common) {
   if (arguments.json) {
     const cmf::Json json{{"model", arguments.model.string()}, {"text", options.text.string()},
                          {"perplexity", result.perplexity},   {"mean_nll", result.mean_nll},
-                         {"tokens", result.tokens},           {"window", options.window}};
+                         {"tokens", result.tokens},           {"window", result.window}};
     print_json(json);
   } else {
     print(
@@ -70,7 +70,7 @@ int execute_kld(const Arguments& arguments, const CommonOptions& common) {
                          {"base_perplexity", result.base_perplexity},
                          {"test_perplexity", result.test_perplexity},
                          {"tokens", result.tokens},
-                         {"window", options.window}};
+                         {"window", result.window}};
     print_json(json);
   } else {
     print(fmt::format(

@@ -32,7 +32,7 @@ int execute_quantize(const QuantizeArguments& arguments, const CommonOptions& co
   if (keep_given && !q1s) fail(ErrorKind::kUsage, "--keep: has an effect only with q1s");
   std::vector<std::filesystem::path> files{options.input};
   if (!options.output.empty()) files.push_back(options.output);
-  check_recipe_output(arguments.recipe, files);
+  check_recipe_output(*arguments.command, arguments.recipe, files);
   options.recipe = arguments.recipe.output;
   Session session(common);
   const pipeline::RunReport report = pipeline::run_quantize(options, session.context());

@@ -25,6 +25,11 @@ bool belongs_to_run(std::string_view name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
+/// Given, and no matter of one run.
+bool belongs_in_recipe(const CLI::Option& option) {
+  return option.count() > 0 && !option.get_positional() && !belongs_to_run(option.get_single_name());
+}
+
 bool is_pattern_option(std::string_view name) {
   return name == "tensor-quant" || name == "q2tp-rule-tensor";
 }
@@ -218,12 +223,22 @@ std::vector<std::string> expand_recipe(const CLI::App& app, std::vector<std::str
   return words;
 }
 
-void check_recipe_output(const RecipeArguments& arguments,
+void check_recipe_output(const CLI::App& command, const RecipeArguments& arguments,
                          const std::vector<std::filesystem::path>& inputs) {
   if (arguments.output.empty()) return;
   std::vector<std::filesystem::path> all = inputs;
   if (!arguments.input.empty()) all.push_back(arguments.input);
   pipeline::check_output_path(arguments.output, all);
+  for (const CLI::Option* option : command.get_options()) {
+    if (!belongs_in_recipe(*option)) continue;
+    for (const std::string& value : option->results()) {
+      const std::string text = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+      if (Json::parse(text) == Json(value)) continue;
+      fail(ErrorKind::kUsage,
+           "--recipe-out {}: a recipe cannot hold --{} {}, which is no UTF-8 text; rename the file, or leave --recipe-out out",
+           arguments.output.string(), option->get_single_name(), value);
+    }
+  }
 }
 
 void write_recipe(const CLI::App& command, const RecipeArguments& arguments,
@@ -231,8 +246,8 @@ void write_recipe(const CLI::App& command, const RecipeArguments& arguments,
   if (arguments.output.empty()) return;
   Json options = Json::object();
   for (const CLI::Option* option : command.get_options()) {
+    if (!belongs_in_recipe(*option)) continue;
     const std::string name = option->get_single_name();
-    if (option->count() == 0 || option->get_positional() || belongs_to_run(name)) continue;
     if (option->get_expected_max() == 0) {
       options[name] = true;
       continue;
@@ -250,8 +265,7 @@ void write_recipe(const CLI::App& command, const RecipeArguments& arguments,
   const Json recipe{{"description", fmt::format("written by cortiq-quant {} {}", CORTIQ_VERSION,
                                                 command.get_name())},
                     {"options", options}};
-  write_text_file(arguments.output,
-                  recipe.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_text_file(arguments.output, recipe.dump(2) + "\n");
 }
 
 }  // namespace cortiq::app

@@ -27,8 +27,9 @@ void add_recipe_options(CLI::App& command, RecipeArguments& arguments);
 [[nodiscard]] std::vector<std::string> expand_recipe(const CLI::App& app,
                                                      std::vector<std::string> words);
 
-/// Refuses to write over an input. Throws Error{kUsage} or {kIo}.
-void check_recipe_output(const RecipeArguments& arguments,
+/// Refuses to write over an input, and options whose text is no UTF-8, which JSON cannot hold. Throws Error{kUsage} or
+/// {kIo}.
+void check_recipe_output(const CLI::App& command, const RecipeArguments& arguments,
                          const std::vector<std::filesystem::path>& inputs);
 /// Writes the options that the command got, by line or recipe, as a recipe. Input, output, reports
 /// and what concerns one run only are left out. @param allocated  NAME=CODEC of every matrix, chosen for a target of

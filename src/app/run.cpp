@@ -96,9 +96,24 @@ bool asks_for_json(const std::vector<std::string>& words) {
   return std::find(words.begin(), words.end(), "--json-log") != words.end();
 }
 
+/// What the library calls a missing command may be one that is not known. Empty: no word stands where it belongs.
+std::string unknown_command(const CLI::App& app) {
+  if (!app.get_subcommands().empty()) return {};
+  const std::vector<std::string> rest = app.remaining();
+  const auto word = std::find_if(rest.begin(), rest.end(), [](const std::string& text) { return !text.starts_with("-"); });
+  if (word == rest.end()) return {};
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+  return fmt::format("unknown command '{}'; the commands are {}", *word, fmt::join(known, ", "));
+}
+
 /// Exit code for words that were not understood, or ask for help or version (0).
 int explain(const CLI::App& app, const CLI::ParseError& error, const CommonOptions& common) {
   const bool failed = error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success);
+  if (const std::string unknown = failed ? unknown_command(app) : std::string(); !unknown.empty()) {
+    say(common, LogLevel::kError, unknown);
+    return 2;
+  }
   if (!failed || !common.json_log) return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
   say(common, LogLevel::kError, fmt::format("{}; --help lists the options", error.what()));
   return 2;

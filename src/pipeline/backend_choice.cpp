@@ -15,7 +15,7 @@ constexpr double kBytesPerGb = 1e9;
 void BackendChoice::resolve(const DeviceOptions& options, Context& context) {
   options_ = options;
   if (options.vram_gb && !(*options.vram_gb > 0 && *options.vram_gb < 1e9))
-    fail(ErrorKind::kUsage, "--vram-gb {}: expected a positive number", *options.vram_gb);
+    fail(ErrorKind::kUsage, "--vram-gb {}: expected a positive number of gigabytes, below 1e9", *options.vram_gb);
   choice_ = device::choose_devices(options.device);
   if (options.vram_gb && options.device == "cpu")
     fail(ErrorKind::kUsage, "--vram-gb: has an effect only with a device, and --device cpu uses none");

@@ -5,6 +5,8 @@
 #include <limits>
 #include <optional>
 
+#include "cortiq/support/error.hpp"
+
 namespace cortiq::pipeline {
 
 namespace {
@@ -70,6 +72,29 @@ std::optional<Allocation> allocate(const std::vector<TensorOptions>& tensors, st
   for (std::size_t t = 0; t < tensors.size(); ++t)
     allocation.loss += tensors[t].options[allocation.chosen[t]].loss;
   return allocation;
+}
+
+std::optional<Allocation> allocate_file(const std::vector<TensorOptions>& tensors, std::uint64_t wanted,
+                                        const std::function<std::uint64_t(const Allocation&)>& file_bytes) {
+  std::uint64_t fits = 0, above = 1;  // sums of bytes
+  for (const TensorOptions& tensor : tensors) {
+    fits += tensor.options.front().bytes;
+    above += tensor.options.back().bytes;
+  }
+  std::optional<Allocation> best = allocate(tensors, fits);
+  if (!best || file_bytes(*best) > wanted) return std::nullopt;
+  while (above - fits > 1) {
+    const std::uint64_t middle = fits + (above - fits) / 2;
+    auto tried = allocate(tensors, middle);
+    CORTIQ_ASSERT(tried.has_value());
+    if (file_bytes(*tried) > wanted) {
+      above = middle;
+      continue;
+    }
+    fits = middle;
+    if (tried->loss <= best->loss) best = std::move(tried);
+  }
+  return best;
 }
 
 }  // namespace cortiq::pipeline

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,12 @@ struct Allocation {
 /// gain per byte (exact up to the last upgrade), then smaller ones that still fit. Ties: the earlier tensor.
 /// nullopt: not even the smallest codecs fit.
 [[nodiscard]] std::optional<Allocation> allocate(const std::vector<TensorOptions>& tensors, std::uint64_t budget);
+
+/// The allocation of least loss whose file has at most `wanted` bytes. @param file_bytes  exact size of the file with an
+/// allocation; it must not fall where a tensor gets more bytes. Alignment of payloads makes it move in steps of its own,
+/// so the sum of bytes is found by bisection (some 40 calls). nullopt: not even the smallest codecs fit.
+[[nodiscard]] std::optional<Allocation> allocate_file(const std::vector<TensorOptions>& tensors, std::uint64_t wanted,
+                                                      const std::function<std::uint64_t(const Allocation&)>& file_bytes);
 
 /// options with a codec for every candidate in selection.overrides (behind the user's own). Logs the allocation. The
 /// cache options.hessians is made first if it does not exist. Throws Error{kRefused} where the target cannot be met.

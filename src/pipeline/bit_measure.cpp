@@ -24,7 +24,6 @@ using codec::Codec;
 constexpr std::int64_t kProbeTokens = 512;  // of text for the sensitivity of the layers
 constexpr std::int64_t kProbeWindow = 128;
 constexpr std::int64_t kMostProbes = 16;
-constexpr int kSizeTries = 8;  // alignment in the file moves its size a little
 
 std::uint64_t bytes_of(Codec codec, const std::vector<std::int64_t>& shape) {
   const auto bytes = cmf::fixed_payload_bytes(codec::dtype_of(codec), shape);
@@ -190,7 +189,7 @@ void log_allocation(const std::vector<TensorOptions>& tensors, const Allocation&
     weights += tensors[t].weights;
     context.log.debug("bits: {} {} (loss {:.3e})", tensors[t].name, codec::codec_name(chosen.codec), chosen.loss);
   }
-  context.log.info("bits: {:.3f} per weight over {} matrices, predicted loss {:.4e}",
+  context.log.info("bits: {:.3f} per weight over {} matrices whose codec is chosen, predicted loss {:.4e}",
                    8.0 * static_cast<double>(allocation.bytes) / static_cast<double>(weights), tensors.size(),
                    allocation.loss);
   for (const auto& [name, entry] : by_codec)
@@ -214,30 +213,33 @@ std::uint64_t weights_of(const std::vector<TensorOptions>& tensors) {
   return weights;
 }
 
-/// The codecs for a file of at most `wanted` bytes: what the rest of the file takes is found by planning it.
+/// The codecs for a file of at most `wanted` bytes, alignment and directory included.
 GptqOptions fit_file(const GptqOptions& options, const cmf::Source& source, const std::vector<TensorOptions>& tensors,
                      Context& context) {
   const std::uint64_t wanted = *options.bits.file_bytes;
-  std::uint64_t budget = wanted;
-  for (int i = 0; i < kSizeTries; ++i) {
-    const auto allocation = allocate(tensors, budget);
-    if (!allocation) break;
-    GptqOptions fitted = options;
-    append_overrides(fitted, tensors, *allocation);
-    const Plan plan = plan_tensors(source, fitted.selection, 0.01F, options.sanitize, context);
-    if (plan.output_bytes <= wanted) {
-      log_allocation(tensors, *allocation, context);
-      return fitted;
-    }
-    const std::uint64_t excess = plan.output_bytes - wanted;
-    if (excess >= allocation->bytes) break;
-    budget = allocation->bytes - excess;
-  }
   GptqOptions least = options;
   append_overrides(least, tensors, {std::vector<std::size_t>(tensors.size(), 0), 0, 0});
   const Plan plan = plan_tensors(source, least.selection, 0.01F, options.sanitize, context);
-  fail(ErrorKind::kRefused, "--target-size {} cannot be met: with q2tp everywhere the file takes {} bytes; ask for more",
-       wanted, plan.output_bytes);
+  std::vector<cmf::PlannedTensor> output = plan.output;  // the rest of the file stays as it is
+  const auto file_bytes = [&](const Allocation& allocation) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      const CodecOption& chosen = tensors[t].options[allocation.chosen[t]];
+      cmf::PlannedTensor& tensor = output[*source.find(tensors[t].name)];
+      tensor.dtype = codec::dtype_of(chosen.codec);
+      tensor.nbytes = chosen.bytes;
+    }
+    return cmf::plan_file_bytes(source.header(), output, {source.masks(), source.vocab(), source.mask_index()});
+  };
+  const auto allocation = allocate_file(tensors, wanted, file_bytes);
+  if (!allocation) {
+    fail(ErrorKind::kRefused, "--target-size {} cannot be met: with q2tp everywhere the file takes {} bytes; ask for that or more",
+         wanted, plan.output_bytes);
+  }
+  log_allocation(tensors, *allocation, context);
+  context.log.info("bits: the file takes {} of at most {} bytes", file_bytes(*allocation), wanted);
+  GptqOptions fitted = options;
+  append_overrides(fitted, tensors, *allocation);
+  return fitted;
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::uint64_t parse_size(std::string_view text) {
   if (unit == "GiB") factor = 1024.0 * 1024 * 1024;
   const double bytes = number * factor;
   if (error != std::errc{} || !(bytes >= 1) || !(bytes < 1e18)) {
-    fail(ErrorKind::kUsage, "size {}: expected a number with an optional unit (B, kB, MB, GB, KiB, MiB, GiB)",
+    fail(ErrorKind::kUsage, "--target-size {}: expected a positive number with an optional unit (B, kB, MB, GB, KiB, MiB, GiB)",
          text);
   }
   return static_cast<std::uint64_t>(bytes);

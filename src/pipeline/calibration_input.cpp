@@ -97,6 +97,12 @@ ResolvedCalibration resolve_calibration(const CalibrationOptions& options, bool 
       options.tokens > 0 ? options.tokens : (q2tp ? kDefaultTokensQ2tp : kDefaultTokensQ4tp);
   resolved.window =
       options.window > 0 ? options.window : std::min(kDefaultWindow, arch.max_positions);
+  if (arch.max_positions < 2) {
+    fail(ErrorKind::kRefused,
+         "the model has only {} position (max_position_embeddings), and calibration needs windows of at least 2 "
+         "tokens; correct config.json and convert again",
+         arch.max_positions);
+  }
   if (resolved.window > arch.max_positions) {
     fail(ErrorKind::kRefused,
          "--window {}: the model has only {} positions (max_position_embeddings); use at most that",

@@ -96,6 +96,7 @@ CaptureResult run_capture(const std::filesystem::path& path, const std::filesyst
   const CalibrationOptions& options = capture_options.calibration;
   const calib::Part& part = capture_options.part;
   const auto source = open_source(path);
+  for (const std::string& warning : source_warnings(*source)) context.log.warn("{}", warning);
   const HessianFiles files(output, capture_options.chunk_layers, count_layers(*source));
   for (const HessianFile& file : files.files()) {
     check_output_path(file.path, source->files());

@@ -122,6 +122,7 @@ void GptqRun::plan_priors() {
 void GptqRun::open_models() {
   const NonFinite non_finite = options_.sanitize ? NonFinite::kSanitize : NonFinite::kRefuse;
   source_ = open_source(options_.input, non_finite);
+  for (std::string& warning : source_warnings(*source_)) add_warning(std::move(warning));
   if (const std::string reason = refusal_to_quantize(*source_); !reason.empty()) {
     fail(ErrorKind::kUnsupported, "{}: {}", options_.input.string(), reason);
   }
@@ -293,6 +294,9 @@ void GptqRun::log_plan() {
   for (const GroupPlan& group : plan_.groups) candidates += group.tensors.size();
   context_.log.info("plan: GPTQ ({}) of {} matrices that share {} inputs; {} without a Hessian",
                     report_.codec, candidates, plan_.groups.size(), plan_.ungrouped.size());
+  const BitsPerWeight bits = bits_per_weight(plan_);
+  report_.bits_per_weight = bits.all;
+  report_.layer_bits_per_weight = bits.layers;
   for (const std::string& line : plan_lines(plan_, *source_)) context_.log.info("{}", line);
   for (const std::string& line : recipe_lines(options_)) context_.log.info("{}", line);
   const MemoryPlan& memory = plan_.memory;

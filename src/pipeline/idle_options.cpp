@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "cortiq/codec/codec.hpp"
 #include "cortiq/codec/policy.hpp"
 
 namespace cortiq::pipeline {
@@ -48,6 +49,34 @@ class Tensors {
   const cmf::Source& source_;
 };
 
+bool in_list(std::string_view name, const std::vector<std::string>& parts) {
+  return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
+    return !part.empty() && name.find(part) != std::string_view::npos;
+  });
+}
+
+/// A --skip that leaves out a name of the default list makes its tensors candidates, if their codec is one of GPTQ
+/// and they have an input. The head's codec is that of --embeddings. Empty: what was released gets GPTQ, or nothing was.
+std::string released_in_vain(const SelectionOptions& selection, const Plan& plan, const cmf::Source& source) {
+  const std::vector<std::string> defaults = SelectionOptions{}.skip;
+  std::string rounded;
+  bool released = false, head = false;
+  for (std::size_t i = 0; i < plan.choices.size(); ++i) {
+    const std::string& name = source.tensors()[i].name;
+    const TensorChoice& choice = plan.choices[i];
+    if (!in_list(name, defaults) || in_list(name, selection.skip) || choice.action == Action::kCopy) continue;
+    if (choice.action == Action::kGptq) return {};
+    released = true;
+    if (name.find("lm_head") == std::string::npos) continue;
+    head = true;
+    rounded = fmt::format("{} gets {}, which only rounds", name, codec::codec_name(choice.codec));
+  }
+  if (!released) return {};
+  if (head)
+    return fmt::format("--skip: leaves the head to GPTQ in vain: {}; add --embeddings profile", rounded);
+  return "--skip: leaves the embedding to GPTQ in vain: it is looked up, has no input Hessian and is rounded";
+}
+
 }  // namespace
 
 std::vector<std::string> idle_options(const GptqOptions& options, const Plan& plan,
@@ -78,6 +107,10 @@ std::vector<std::string> idle_options(const GptqOptions& options, const Plan& pl
        "the Hessians come from a cache that does not say what it was made from"}};
   std::vector<std::string> warnings;
   for (const std::string& given : options.given) {
+    if (given == "--skip") {
+      if (auto warning = released_in_vain(options.selection, plan, source); !warning.empty())
+        warnings.push_back(std::move(warning));
+    }
     for (const Rule& rule : rules) {
       if (!rule.idle || std::find(rule.options.begin(), rule.options.end(), given) ==
                             rule.options.end())

@@ -15,7 +15,8 @@ struct RunFacts {
   bool unknown_cache = false;  ///< all Hessians come from caches that do not say what made them
 };
 
-/// One warning for each, in the order of `options.given`: "--min-rows: has no effect: …".
+/// One warning for each, in the order of `options.given`: "--min-rows: has no effect: …". A --skip is named
+/// that releases the head or the embedding without making it a candidate.
 [[nodiscard]] std::vector<std::string> idle_options(const GptqOptions& options, const Plan& plan,
                                                     const cmf::Source& source,
                                                     const RunFacts& facts);

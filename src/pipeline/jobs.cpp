@@ -123,6 +123,7 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   const auto start = Clock::now();
   const auto source =
       open_source(options.input, options.sanitize ? NonFinite::kSanitize : NonFinite::kRefuse);
+  for (const std::string& warning : source_warnings(*source)) context.log.warn("{}", warning);
   if (const std::string reason = refusal_to_quantize(*source); !reason.empty()) {
     fail(ErrorKind::kUnsupported, "{}: {}", options.input.string(), reason);
   }
@@ -180,6 +181,7 @@ std::uint64_t run_convert(const fs::path& folder, const fs::path& output, cmf::D
          folder.string());
   }
   const auto source = hf::Folder::open(folder, {dtype});
+  for (const std::string& warning : source->warnings()) context.log.warn("{}", warning);
   check_output_path(output, source->files());
   std::vector<cmf::PlannedTensor> planned;
   for (const cmf::TensorInfo& info : source->tensors())

@@ -223,7 +223,8 @@ void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* fo
   const auto available = available_memory_bytes();
   memory.base = resident_bytes() + kLaterBytes;
   if (options.memory_gb) {
-    memory.budget = static_cast<std::uint64_t>(*options.memory_gb * 1e9);
+    const double bytes = *options.memory_gb * 1e9;
+    memory.budget = bytes < 0x1p64 ? static_cast<std::uint64_t>(bytes) : kUnlimited;
   } else {
     // What the process holds already is not in what is available.
     memory.budget = available ? *available / 100 * 85 + memory.base : kUnlimited;

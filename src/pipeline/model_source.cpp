@@ -47,6 +47,11 @@ std::unique_ptr<cmf::Source> open_source(const fs::path& path, NonFinite non_fin
   return cmf::Reader::open(path, non_finite == NonFinite::kSanitize ? cmf::Reader::Hashes::kIgnore : cmf::Reader::Hashes::kCheck);
 }
 
+std::vector<std::string> source_warnings(const cmf::Source& source) {
+  const auto* folder = dynamic_cast<const hf::Folder*>(&source);
+  return folder == nullptr ? std::vector<std::string>() : folder->warnings();
+}
+
 std::string refusal_to_quantize(const cmf::Source& source) {
   const auto* reader = dynamic_cast<const cmf::Reader*>(&source);
   return reader == nullptr ? std::string() : cmf::refuse_reason_for_quantize(*reader);

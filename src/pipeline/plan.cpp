@@ -109,6 +109,21 @@ void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model
   }
 }
 
+BitsPerWeight bits_per_weight(const Plan& plan) {
+  double layer_bits = 0, layer_weights = 0, all_bits = 0, all_weights = 0;
+  for (const cmf::PlannedTensor& tensor : plan.output) {
+    double weights = 1;
+    for (const std::int64_t size : tensor.shape) weights *= static_cast<double>(size);
+    const double bits = 8.0 * static_cast<double>(tensor.nbytes);
+    all_bits += bits;
+    all_weights += weights;
+    if (tensor.shape.size() != 2 || codec::is_vocabulary_edge(tensor.name)) continue;
+    layer_bits += bits;
+    layer_weights += weights;
+  }
+  return {layer_weights > 0 ? layer_bits / layer_weights : 0, all_weights > 0 ? all_bits / all_weights : 0};
+}
+
 std::vector<std::string> plan_lines(const Plan& plan, const cmf::Source& source) {
   struct Row {
     std::int64_t tensors = 0;
@@ -136,11 +151,13 @@ std::vector<std::string> plan_lines(const Plan& plan, const cmf::Source& source)
         fmt::format("  {:<35} {:>5} tensors {:>14} weights {:>14} bytes  {:.2f} bits per weight",
                     name, row.tensors, row.weights, row.bytes, bits));
   }
-  lines.push_back(fmt::format("  output file {} bytes ({:.1f} % of the input's {} payload bytes)",
+  const BitsPerWeight bits = bits_per_weight(plan);
+  lines.push_back(fmt::format("  output file {} bytes ({:.1f} % of the input's {} payload bytes); {:.3f} bits per weight in all, "
+                              "{:.3f} in the matrices without embedding and head",
                               plan.output_bytes,
                               100.0 * static_cast<double>(plan.output_bytes) /
                                   static_cast<double>(std::max<std::uint64_t>(plan.input_bytes, 1)),
-                              plan.input_bytes));
+                              plan.input_bytes, bits.all, bits.layers));
   return lines;
 }
 

@@ -166,7 +166,11 @@ std::vector<std::string> closing_table(const RunReport& report) {
   lines.push_back(fmt::format("total {:.1f} s, {:.1f} CPU s, peak memory {:.0f} MB", report.seconds,
                               report.cpu_seconds,
                               static_cast<double>(report.peak_memory_bytes) / 1e6));
-  lines.push_back(fmt::format("size {} -> {} bytes", report.bytes_in, report.bytes_out));
+  std::string size = fmt::format("size {} -> {} bytes", report.bytes_in, report.bytes_out);
+  if (report.bits_per_weight > 0)
+    size += fmt::format("; {:.3f} bits per weight in all, {:.3f} in the matrices without embedding and head",
+                        report.bits_per_weight, report.layer_bits_per_weight);
+  lines.push_back(std::move(size));
   if (report.perplexity_before && report.perplexity_after) {
     lines.push_back(fmt::format("perplexity {:.3f} -> {:.3f}", *report.perplexity_before,
                                 *report.perplexity_after));
@@ -184,6 +188,8 @@ Json report_json(const RunReport& report) {
             {"options", report.options},
             {"bytes_in", report.bytes_in},
             {"bytes_out", report.bytes_out},
+            {"bits_per_weight", report.bits_per_weight},
+            {"layer_bits_per_weight", report.layer_bits_per_weight},
             {"seconds", report.seconds},
             {"cpu_seconds", report.cpu_seconds},
             {"peak_memory_bytes", report.peak_memory_bytes},

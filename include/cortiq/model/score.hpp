@@ -26,6 +26,7 @@ struct Perplexity {
   double mean_nll = 0;      ///< nats per scored token
   std::int64_t tokens = 0;  ///< scored
   std::vector<float> nll;   ///< per scored token, in order
+  std::int64_t window = 0;  ///< tokens per context without BOS, where the caller sets it
 };
 [[nodiscard]] Perplexity perplexity(const Forward& forward, const ScoredWindows& windows,
                                     const std::function<void(std::int64_t done, std::int64_t total)>& progress = {});
@@ -38,6 +39,7 @@ struct Divergence {
   double base_perplexity = 0;
   double test_perplexity = 0;
   std::int64_t tokens = 0;
+  std::int64_t window = 0;  ///< as above
 };
 /// Both models must have the same vocabulary. The logits of a model are never held whole.
 [[nodiscard]] Divergence divergence(const Forward& base, const Forward& test, const ScoredWindows& windows,

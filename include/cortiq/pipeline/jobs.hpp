@@ -34,7 +34,7 @@ std::uint64_t run_convert(const std::filesystem::path& folder, const std::filesy
 
 struct JudgeOptions {
   std::filesystem::path text;
-  std::int64_t window = 256;
+  std::int64_t window = 0;  ///< 0 = 256, or the model's positions if fewer
   std::int64_t stride = 0;  ///< 0 = window
   std::int64_t tokens = 0;  ///< 0 = all
   Bos bos = Bos::kOff;

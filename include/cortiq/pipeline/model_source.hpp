@@ -22,6 +22,9 @@ enum class NonFinite { kRefuse, kSanitize };
 [[nodiscard]] std::unique_ptr<cmf::Source> open_source(const std::filesystem::path& path,
                                                        NonFinite non_finite = NonFinite::kRefuse);
 
+/// What is doubtful about a model and does not stop a run: settings that config.json states twice and differently.
+[[nodiscard]] std::vector<std::string> source_warnings(const cmf::Source& source);
+
 /// Why this model must not be quantized (partial skill file, rotated basis, frozen genome…); empty
 /// if it may.
 [[nodiscard]] std::string refusal_to_quantize(const cmf::Source& source);

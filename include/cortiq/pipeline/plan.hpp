@@ -77,6 +77,12 @@ void plan_groups_by_cache(Plan& plan, const cmf::Source& source, const calib::He
 /// most one per worker). Throws Error{kRefused} if it cannot fit in the budget.
 void plan_memory(Plan& plan, const cmf::Source& source, const model::Forward* forward,
                  std::int64_t tokens, const CalibrationOptions& options, int threads);
+/// Mean bits per weight of the planned output.
+struct BitsPerWeight {
+  double layers = 0;  ///< of the matrices but embedding and head; 0 = none
+  double all = 0;     ///< of all tensors
+};
+[[nodiscard]] BitsPerWeight bits_per_weight(const Plan& plan);
 /// Human-readable plan.
 [[nodiscard]] std::vector<std::string> plan_lines(const Plan& plan, const cmf::Source& source);
 

@@ -62,6 +62,8 @@ struct RunReport {
   std::int64_t windows = 0;
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
+  double bits_per_weight = 0;        ///< of the output; 0 = not known
+  double layer_bits_per_weight = 0;  ///< of its matrices without embedding and head
   double seconds = 0;
   double cpu_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;

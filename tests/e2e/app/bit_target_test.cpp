@@ -1,4 +1,6 @@
 // --target-bpw and --target-size on the bundled model.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -37,9 +39,16 @@ TEST(BitTarget, mean_bits_are_met_and_beat_the_profile_of_two_bits_at_equal_byte
   const double profile = bits_of_layers(folder / "profile.cmf");
   const auto result = expect_exit(0, run_with(folder, "target.cmf", {"--target-bpw", std::to_string(profile), "--recipe-out",
                                                                     (folder / "recipe.json").string()}));
-  EXPECT_NE(result.err.find("per weight over 28 matrices"), std::string::npos);
+  EXPECT_NE(result.err.find("per weight over 28 matrices whose codec is chosen"), std::string::npos);
   EXPECT_LE(bits_of_layers(folder / "target.cmf"), profile + 1e-6);
   EXPECT_GT(bits_of_layers(folder / "target.cmf"), profile - 0.1);
+  // Closing table and inspect show the same two figures.
+  const auto shown = nlohmann::json::parse(expect_exit(0, {"inspect", (folder / "target.cmf").string(), "--json"}).out);
+  EXPECT_DOUBLE_EQ(shown["layer_bits_per_weight"].get<double>(), bits_of_layers(folder / "target.cmf"));
+  const std::string figures = fmt::format("{:.3f} bits per weight in all, {:.3f} in the matrices without embedding and head",
+                                          shown["bits_per_weight"].get<double>(), bits_of_layers(folder / "target.cmf"));
+  EXPECT_NE(result.err.find(figures), std::string::npos) << figures << result.err;
+  EXPECT_NE(result.err.find(figures), result.err.rfind(figures));  // the plan says it too
   EXPECT_LT(mean_kl(tiny_model(), folder / "target.cmf"), mean_kl(tiny_model(), folder / "profile.cmf"));
   // The recipe holds the allocation: the same file without measuring again.
   expect_exit(0, run_with(folder, "again.cmf", {"--recipe", (folder / "recipe.json").string()}));
@@ -50,11 +59,19 @@ TEST(BitTarget, a_size_is_kept_and_an_impossible_one_refused_with_the_least_poss
   const fs::path folder = scratch_dir("bit-size");
   expect_exit(0, run_with(folder, "small.cmf", {"--target-size", "700kB"}));
   EXPECT_LE(fs::file_size(folder / "small.cmf"), 700000U);
+  EXPECT_GT(fs::file_size(folder / "small.cmf"), 670000U);  // the smallest matrices take 4 to 12 kB more at q8_2f
   const auto refused = expect_exit(3, run_with(folder, "none.cmf", {"--target-bpw", "1.5"}));
   EXPECT_NE(refused.err.find("with q2tp everywhere"), std::string::npos);
   EXPECT_FALSE(fs::exists(folder / "none.cmf"));
   const auto small = expect_exit(3, run_with(folder, "none.cmf", {"--target-size", "100kB"}));
-  EXPECT_NE(small.err.find("the file takes"), std::string::npos);
+  const std::string before = "the file takes ";
+  const auto place = small.err.find(before);
+  ASSERT_NE(place, std::string::npos);
+  const std::uint64_t least = std::stoull(small.err.substr(place + before.size()));
+  // What is named as possible is possible, and is the size of the file.
+  expect_exit(3, run_with(folder, "none.cmf", {"--target-size", std::to_string(least - 1)}));
+  expect_exit(0, run_with(folder, "least.cmf", {"--target-size", std::to_string(least)}));
+  EXPECT_EQ(fs::file_size(folder / "least.cmf"), least);
   expect_exit(2, {"gptq", tiny_model(), "--target-bpw", "3"});
   expect_exit(2, run_with(folder, "x.cmf", {"--target-bpw", "3", "--target-size", "1MB"}));
   expect_exit(2, run_with(folder, "x.cmf", {"--target-size", "many"}));

@@ -66,7 +66,9 @@ TEST(Guards, empty_values_and_options_without_effect_are_refused) {
   const std::vector<std::vector<std::string>> wrong{{"--target-bpw", ""},     {"--target-size", ""},
                                                     {"--vram-gb", ""},        {"--vram-gb", "1", "--device", "cpu"},
                                                     {"--vram-gb", "inf"},     {"--codec", "q1s", "--keep", "nan"},
-                                                    {"--target-bpw", "nan"}};
+                                                    {"--target-bpw", "nan"},  {"--mem-gb", "1e300"},
+                                                    {"--mem-gb", "2e10"},     {"--vram-gb", "1e300"},
+                                                    {"--mem-gb", "0"},        {"--mem-gb", "nan"}};
   for (const auto& options : wrong) {
     std::vector<std::string> arguments{"gptq", tiny_model(), "--output", out, "--hessians", (folder / "c").string()};
     arguments.insert(arguments.end(), options.begin(), options.end());
@@ -94,6 +96,70 @@ TEST(Guards, a_target_run_refuses_before_it_calibrates) {
   expect_exit(0, {"gptq", tiny_model(), "--output", (folder / "o.cmf").string(), "--hessians", cache, "--target-bpw", "9",
                   "--allow-few-tokens", "--tokens", "512", "--window", "128", "--device", "cpu"});
   EXPECT_TRUE(fs::exists(folder / "o.cmf"));
+}
+
+TEST(Guards, a_word_that_is_no_command_is_named_with_the_commands) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"qptq", "model"}, {"--json-log", "qptq"}}) {
+    const auto result = expect_exit(2, words);
+    EXPECT_NE(result.err.find("unknown command 'qptq'"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("gptq, quantize, convert"), std::string::npos) << result.err;
+  }
+  EXPECT_NE(expect_exit(2, {}).err.find("A subcommand is required"), std::string::npos);
+}
+
+TEST(Guards, the_default_window_follows_a_model_of_few_positions_and_one_position_is_refused) {
+  const fs::path folder = scratch_dir("guards-positions");
+  const fs::path model = copy_of_model(folder);
+  const auto with_positions = [&](int positions) {
+    std::ifstream in(fs::path(tiny_model()) / "config.json");
+    auto config = nlohmann::json::parse(in);
+    config["max_position_embeddings"] = positions;
+    std::ofstream(model / "config.json") << config;
+  };
+  const std::vector<std::string> ppl{"ppl", model.string(), eval_text(), "--tokens", "512", "--json"};
+  with_positions(100);
+  EXPECT_EQ(nlohmann::json::parse(expect_exit(0, ppl).out)["window"], 100);
+  std::vector<std::string> wide = ppl;
+  wide.insert(wide.end(), {"--window", "256"});
+  EXPECT_NE(expect_exit(3, wide).err.find("--window 256"), std::string::npos);
+  with_positions(1);
+  EXPECT_NE(expect_exit(3, ppl).err.find("only 1 position"), std::string::npos);
+  const auto refused = expect_exit(3, {"gptq", model.string(), "--output", (folder / "o.cmf").string(), "--device", "cpu"});
+  EXPECT_NE(refused.err.find("only 1 position"), std::string::npos) << refused.err;
+}
+
+TEST(Guards, rope_settings_that_contradict_each_other_are_warned_of) {
+  const fs::path folder = scratch_dir("guards-rope");
+  const fs::path model = copy_of_model(folder);
+  std::ifstream in(fs::path(tiny_model()) / "config.json");
+  auto config = nlohmann::json::parse(in);
+  config.erase("rope_scaling");
+  config["rope_theta"] = 10000.0;
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 90000.0}};
+  std::ofstream(model / "config.json") << config;
+  const std::string file = (folder / "m.cmf").string();
+  for (const auto& command : std::vector<std::vector<std::string>>{
+           {"convert", model.string(), file},
+           {"ppl", model.string(), eval_text(), "--tokens", "512"},
+           {"gptq", model.string(), "--output", (folder / "o.cmf").string(), "--device", "cpu", "--tokens", "256", "--window", "128"},
+           {"quantize", model.string(), "--output", (folder / "r.cmf").string()}}) {
+    const auto result = expect_exit(0, command);
+    EXPECT_NE(result.err.find("rope_theta 90000"), std::string::npos) << command.front() << result.err;
+    EXPECT_NE(result.err.find("rope_theta says 10000"), std::string::npos) << command.front();
+  }
+  EXPECT_EQ(header_of(file)["arch"]["rope_theta"], 90000.0);
+}
+
+TEST(Guards, a_recipe_that_json_cannot_hold_is_refused_before_the_work) {
+  const fs::path folder = scratch_dir("guards-utf8");
+  const fs::path text = folder / "t\xff.txt";
+  fs::copy_file(eval_text(), text);
+  const std::string recipe = (folder / "r.json").string();
+  const auto result = expect_exit(2, {"gptq", tiny_model(), "--output", (folder / "o.cmf").string(), "--calib", text.string(),
+                                      "--recipe-out", recipe, "--device", "cpu"});
+  EXPECT_NE(result.err.find("--calib"), std::string::npos) << result.err;
+  EXPECT_FALSE(fs::exists(recipe));
+  EXPECT_FALSE(fs::exists(folder / "o.cmf"));
 }
 
 }  // namespace cortiq::test

@@ -84,12 +84,47 @@ TEST(BitAllocationTest, a_codec_that_costs_more_and_loses_more_is_never_chosen) 
   EXPECT_EQ(allocate(tensors, 110)->chosen[0], 2U);
 }
 
+TEST(BitAllocationTest, a_file_size_is_used_up_to_one_upgrade_and_the_least_file_is_possible) {
+  for (std::uint32_t seed = 1; seed <= 10; ++seed) {
+    auto tensors = random_tensors(12, seed);
+    for (auto& tensor : tensors)
+      for (auto& option : tensor.options) option.bytes *= 100;
+    // A file: a fixed part, and every payload filled up to the next 4096.
+    const auto file_bytes = [&](const Allocation& allocation) {
+      std::uint64_t bytes = 70000;
+      for (std::size_t t = 0; t < tensors.size(); ++t)
+        bytes += (tensors[t].options[allocation.chosen[t]].bytes + 4095) / 4096 * 4096;
+      return bytes;
+    };
+    const std::vector<std::size_t> smallest(tensors.size(), 0), largest(tensors.size(), 3);
+    const std::uint64_t least = file_bytes({smallest, 0, 0}), most = file_bytes({largest, 0, 0});
+    EXPECT_FALSE(allocate_file(tensors, least - 1, file_bytes));
+    EXPECT_EQ(file_bytes(*allocate_file(tensors, least, file_bytes)), least);
+    EXPECT_EQ(allocate_file(tensors, most, file_bytes)->chosen, largest);
+    for (std::uint64_t wanted = least; wanted < most; wanted += 20011) {
+      const auto allocation = allocate_file(tensors, wanted, file_bytes);
+      ASSERT_TRUE(allocation);
+      const std::uint64_t used = file_bytes(*allocation);
+      EXPECT_LE(used, wanted);
+      std::uint64_t step = 0;  // the largest upgrade of one tensor
+      for (std::size_t t = 0; t < tensors.size(); ++t)
+        step = std::max(step, tensors[t].options[3].bytes - tensors[t].options[0].bytes + 4096);
+      EXPECT_LT(wanted - used, step);
+    }
+  }
+}
+
 TEST(BitAllocationTest, sizes_are_read_with_decimal_and_binary_units) {
   EXPECT_EQ(parse_size("1234"), 1234U);
   EXPECT_EQ(parse_size("1.5MB"), 1500000U);
   EXPECT_EQ(parse_size("2GiB"), 2147483648U);
   EXPECT_EQ(parse_size("3kB"), 3000U);
   for (const char* text : {"", "MB", "-1", "1.5XB", "0", "nan"}) EXPECT_THROW(static_cast<void>(parse_size(text)), Error) << text;
+  try {
+    static_cast<void>(parse_size("0"));
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("--target-size 0: expected"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

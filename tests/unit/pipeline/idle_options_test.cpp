@@ -88,6 +88,28 @@ TEST(IdleOptions, depend_on_the_model_and_the_run) {
                                       "--ppl", "--calib", "--tokens"}));
 }
 
+TEST(IdleOptions, a_head_that_is_not_skipped_but_rounded_is_named_with_the_option_that_helps) {
+  FakeSource source = dense();
+  GptqOptions options;
+  options.given = {"--skip"};
+  options.selection.skip = {""};
+  Plan plan = plan_of(source, Codec::kQ4tp);
+  const auto tied = idle_options(options, plan, source, {});
+  ASSERT_EQ(tied.size(), 1U);
+  EXPECT_NE(tied[0].find("has no input Hessian"), std::string::npos) << tied[0];
+  source.add("lm_head.weight", {40, 64});
+  plan.choices.push_back({Action::kRound, Codec::kQ82f, gptq::Q2tpRule::kPlaced, {}, {}});
+  const auto head = idle_options(options, plan, source, {});
+  ASSERT_EQ(head.size(), 1U);
+  EXPECT_NE(head[0].find("lm_head.weight gets q8_2f"), std::string::npos) << head[0];
+  EXPECT_NE(head[0].find("--embeddings profile"), std::string::npos) << head[0];
+  plan.choices.back() = {Action::kGptq, Codec::kQ4tp, gptq::Q2tpRule::kPlaced, {}, {}};
+  EXPECT_TRUE(idle_options(options, plan, source, {}).empty());
+  options.selection.skip = {"embed_tokens", "lm_head"};
+  plan.choices.back().action = Action::kRound;
+  EXPECT_TRUE(idle_options(options, plan, source, {}).empty());
+}
+
 TEST(IdleOptions, only_those_that_were_given_are_named) {
   const FakeSource source = dense();
   GptqOptions options;

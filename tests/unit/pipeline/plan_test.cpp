@@ -86,6 +86,18 @@ TEST_F(PlanTest, LinesCountTensorsPerTreatment) {
   EXPECT_TRUE(has("GPTQ    q4tp"));
   EXPECT_TRUE(has("rounded q8_2f    (embedding, head)"));
   EXPECT_TRUE(has("copied  f32"));
+  EXPECT_TRUE(has("in the matrices without embedding and head"));
+}
+
+TEST_F(PlanTest, BitsPerWeightCountEveryTensorAndTheMatricesBesideTheEmbedding) {
+  Plan plan;
+  plan.output = {{"model.embed_tokens.weight", DType::kQ82f, {100, 32}, 3600},
+                 {"model.norm.weight", DType::kF32, {32}, 128},
+                 {"model.layers.0.a.weight", DType::kQ4tp, {64, 32}, 1024},
+                 {"model.layers.0.b.weight", DType::kF16, {32, 32}, 2048}};
+  EXPECT_DOUBLE_EQ(bits_per_weight(plan).layers, 8.0 * 3072 / 3072);
+  EXPECT_DOUBLE_EQ(bits_per_weight(plan).all, 8.0 * 6800 / 6304);
+  EXPECT_EQ(bits_per_weight(Plan{}).layers, 0);
 }
 
 TEST_F(PlanTest, MemoryAboveTheBudgetIsRefused) {

@@ -55,6 +55,8 @@ RunReport sample() {
   report.warnings = {"few tokens"};
   report.bytes_in = 100;
   report.bytes_out = 40;
+  report.bits_per_weight = 5.8;
+  report.layer_bits_per_weight = 4.25;
   report.perplexity_before = 10.0;
   report.perplexity_after = 10.5;
   return report;
@@ -90,7 +92,8 @@ TEST(Report, ClosingTableHasARowPerTensorAndTheTotals) {
         "0.250 (geometric mean of 2 matrices)",
         "missed: model.layers.1.b.weight was rounded: no rows",
         "sanitized: model.norm.weight: 3 non-finite", "warning: few tokens", "forward 1.2 s",
-        "size 100 -> 40 bytes", "perplexity 10.000 -> 10.500"}) {
+        "size 100 -> 40 bytes; 5.800 bits per weight in all, 4.250 in the matrices without embedding",
+        "perplexity 10.000 -> 10.500"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }
