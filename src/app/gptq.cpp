@@ -190,6 +190,7 @@ int execute(const Arguments& arguments, const CommonOptions& common) {
   pipeline::GptqOptions options = parse(arguments);
   check_recipe_output(*arguments.command, arguments.recipe, files_of(options));
   options.recipe = arguments.recipe.output;
+  options.recipe_input = arguments.recipe.input;
   Session session(common);
   const pipeline::RunReport report = pipeline::run_gptq(options, session.context());
   write_recipe(*arguments.command, arguments.recipe,

@@ -34,6 +34,7 @@ int execute_quantize(const QuantizeArguments& arguments, const CommonOptions& co
   if (!options.output.empty()) files.push_back(options.output);
   check_recipe_output(*arguments.command, arguments.recipe, files);
   options.recipe = arguments.recipe.output;
+  options.recipe_input = arguments.recipe.input;
   Session session(common);
   const pipeline::RunReport report = pipeline::run_quantize(options, session.context());
   write_recipe(*arguments.command, arguments.recipe);

@@ -183,6 +183,7 @@ void give_back_what_is_freed() {
 
 int run(int argc, char** argv) {
   occupy_standard_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit on file sizes fails, and that is said
   give_back_what_is_freed();
   CLI::App app("GPTQ quantizer for CMF language models");
   app.name("cortiq-quant");

@@ -5,6 +5,7 @@
 
 #include "cache_layout.hpp"
 #include "cortiq/support/error.hpp"
+#include "cortiq/support/file.hpp"
 
 namespace cortiq::calib {
 namespace {
@@ -59,6 +60,23 @@ std::string source_text(const SourceReport& source) {
 
 std::filesystem::path sidecar_path(const std::filesystem::path& cache) {
   return cache.string() + ".json";
+}
+
+void check_sidecar(const std::filesystem::path& cache) {
+  constexpr std::uintmax_t kMostBytes = std::uintmax_t{64} << 20;
+  const std::filesystem::path path = sidecar_path(cache);
+  check_replaceable(path);
+  std::error_code code;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, code);
+  if (code) return;  // nothing is there
+  if (bytes <= kMostBytes) {
+    const Json json = Json::parse(read_text_file(path), nullptr, false);
+    if (json.is_object() && json.contains("magic") && json["magic"] == layout::kMagic) return;
+  }
+  fail(ErrorKind::kRefused,
+       "{}: exists and is no identity file of a Hessian cache, but that of {} is written under this "
+       "name; move or remove it, or choose another name for the cache",
+       path.string(), cache.string());
 }
 
 std::vector<std::string> identity_differences(const CacheIdentity& wanted,

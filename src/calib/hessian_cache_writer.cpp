@@ -142,6 +142,7 @@ bool HessianCacheWriter::State::take_over(const CachePrefix& prefix) {
 HessianCacheWriter::HessianCacheWriter(std::filesystem::path path,
                                        std::optional<std::uint64_t> entries)
     : state_(std::make_unique<State>(std::move(path), entries, AtomicFile::Naming::kUnique)) {
+  check_sidecar(state_->path);
   state_->begin();
 }
 HessianCacheWriter::HessianCacheWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -150,7 +151,7 @@ HessianCacheWriter::~HessianCacheWriter() = default;
 
 HessianCacheWriter HessianCacheWriter::resumable(std::filesystem::path path, std::uint64_t entries,
                                                  const std::optional<CachePrefix>& kept) {
-  check_partial(path);
+  check_place(path);
   const std::filesystem::path partial = path.string() + ".partial";
   if (kept && file_identity(partial)) {
     auto state = std::make_unique<State>(path, entries, AtomicFile::Naming::kKept);
@@ -161,7 +162,8 @@ HessianCacheWriter HessianCacheWriter::resumable(std::filesystem::path path, std
   return HessianCacheWriter(std::move(state));
 }
 
-void HessianCacheWriter::check_partial(const std::filesystem::path& path) {
+void HessianCacheWriter::check_place(const std::filesystem::path& path) {
+  check_sidecar(path);
   AtomicFile::check_partial(path, layout::kMagic);  // as a finished one begins
 }
 

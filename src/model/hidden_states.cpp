@@ -24,10 +24,11 @@ struct Descriptor {
 };
 
 [[noreturn]] void fail_spill(const std::filesystem::path& folder, std::size_t bytes, int code) {
-  fail(ErrorKind::kIo,
-       "{}: temporary file of {} bytes for hidden states: {}; choose a folder with more room or "
-       "fewer tokens",
-       folder.string(), bytes, std::strerror(code));
+  const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
+  fail(ErrorKind::kIo, "{}: temporary file of {} bytes for hidden states: {}; {}", folder.string(),
+       bytes, std::strerror(code),
+       full ? "choose a folder with more room (--spill) or fewer tokens"
+            : "choose another folder with --spill");
 }
 
 float* map_file(const std::filesystem::path& folder, std::size_t bytes) {

@@ -12,6 +12,7 @@
 #include "cortiq/pipeline/model_source.hpp"
 #include "disk_plan.hpp"
 #include "hessian_files.hpp"
+#include "run_paths.hpp"
 
 namespace cortiq::pipeline {
 namespace {
@@ -89,6 +90,20 @@ std::vector<DiskItem> disk_items(const HessianFiles& files, const model::Forward
   return items;
 }
 
+void check_paths(const cmf::Source& source, const HessianFiles& files,
+                 const CalibrationOptions& options) {
+  RunPaths paths;
+  paths.reads(source.files(), "input file");
+  for (const auto& text : options.sources) paths.reads(text.path, "input file");
+  for (const HessianFile& file : files.files()) paths.writes_cache(file.path);
+  paths.check();
+  for (const HessianFile& file : files.files()) {
+    check_output_path(file.path, {});
+    calib::HessianCacheWriter::check_place(file.path);
+  }
+  if (options.spill_folder) check_spill_folder(*options.spill_folder);
+}
+
 }  // namespace
 
 CaptureResult run_capture(const std::filesystem::path& path, const std::filesystem::path& output,
@@ -98,11 +113,7 @@ CaptureResult run_capture(const std::filesystem::path& path, const std::filesyst
   const auto source = open_source(path);
   for (const std::string& warning : source_warnings(*source)) context.log.warn("{}", warning);
   const HessianFiles files(output, capture_options.chunk_layers, count_layers(*source));
-  for (const HessianFile& file : files.files()) {
-    check_output_path(file.path, source->files());
-    for (const auto& text : options.sources) check_output_path(file.path, {text.path});
-    calib::HessianCacheWriter::check_partial(file.path);
-  }
+  check_paths(*source, files, options);
   const model::Forward forward(*source, context.pool, {.spill_folder = options.spill_folder});
   const CalibrationInput input = load_calibration(*source, forward.arch(), options,
                                                   capture_options.q2tp, true, context.log);
@@ -166,7 +177,12 @@ calib::MergeResult run_merge(const std::vector<std::filesystem::path>& inputs,
       files.push_back(calib::sidecar_path(chunk));
     }
   }
-  check_output_path(output, files);
+  RunPaths paths;
+  paths.reads(files, "input file");
+  paths.writes(output, "merged cache", {".json"});
+  paths.check();
+  check_output_path(output, {});
+  calib::check_sidecar(output);
   calib::MergeResult result =
       calib::merge_caches(inputs, output, options, [&](std::int64_t done, std::int64_t total) {
         context.interrupt.check();

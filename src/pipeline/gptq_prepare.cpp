@@ -11,14 +11,6 @@ namespace cortiq::pipeline {
 namespace fs = std::filesystem;
 namespace {
 
-bool same_path(const fs::path& a, const fs::path& b) {
-  std::error_code code;
-  const fs::path first = fs::weakly_canonical(a, code);
-  if (code) return a == b;
-  const fs::path second = fs::weakly_canonical(b, code);
-  return code ? a == b : first == second;
-}
-
 /// Whether any tensor is to get two bits, by the profile or by name.
 bool asks_for_q2tp(const SelectionOptions& selection) {
   const auto& overrides = selection.overrides;
@@ -151,57 +143,48 @@ void GptqRun::open_models() {
 }
 
 void GptqRun::check_paths() {
-  std::vector<fs::path> inputs = source_->files();
-  if (calib_source_) {
-    const auto more = calib_source_->files();
-    inputs.insert(inputs.end(), more.begin(), more.end());
-  }
-  for (const auto& source : options_.calibration.sources) {
-    if (!source.path.empty()) inputs.push_back(source.path);
-  }
-  if (options_.perplexity_text) inputs.push_back(*options_.perplexity_text);
-  check_no_input(journal_path(output_), inputs);
+  RunPaths paths;
+  paths.reads(source_->files(), "input file");
+  if (calib_source_) paths.reads(calib_source_->files(), "input file");
+  for (const auto& source : options_.calibration.sources) paths.reads(source.path, "input file");
+  paths.reads(options_.perplexity_text.value_or(""), "input file");
+  paths.reads(options_.recipe_input, "input file");
+  paths.writes_model(output_);
   std::vector<fs::path> results{output_};
   for (const fs::path& report : options_.reports) {
     check_report_path(report);
+    paths.writes(report, "report");
     results.push_back(report);
   }
-  if (!options_.recipe.empty()) results.push_back(options_.recipe);
-  const std::vector<fs::path> cache_files = check_cache_paths(inputs);
-  inputs.insert(inputs.end(), cache_files.begin(), cache_files.end());
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    for (const fs::path& file : cache_files) {
-      if (!same_path(results[i], file)) continue;
-      fail(ErrorKind::kUsage, "{}: belongs to the Hessian cache {}; choose another output",
-           results[i].string(), options_.hessians->string());
-    }
-    check_output_path(results[i], inputs);
-    for (std::size_t j = 0; j < i; ++j) {
-      if (!same_path(results[i], results[j])) continue;
-      fail(ErrorKind::kUsage, "{} is named as two outputs; choose different files",
-           results[i].string());
-    }
+  if (!options_.recipe.empty()) {
+    paths.writes(options_.recipe, "recipe");
+    results.push_back(options_.recipe);
   }
+  const std::vector<fs::path> new_caches = add_cache_paths(paths);
+  paths.check();
+  results.insert(results.end(), new_caches.begin(), new_caches.end());
+  for (const fs::path& result : results) check_output_path(result, {});
+  for (const fs::path& cache : new_caches) calib::HessianCacheWriter::check_place(cache);
+  if (options_.calibration.spill_folder) check_spill_folder(*options_.calibration.spill_folder);
 }
 
-std::vector<fs::path> GptqRun::check_cache_paths(const std::vector<fs::path>& inputs) const {
+std::vector<fs::path> GptqRun::add_cache_paths(RunPaths& paths) const {
   if (!options_.hessians) return {};
   std::vector<fs::path> files{*options_.hessians};
   const HessianFiles chunks(*options_.hessians, options_.chunk_layers, count_layers(*source_));
   for (const HessianFile& chunk : chunks.files()) {
     if (chunk.path != files.front()) files.push_back(chunk.path);
   }
-  std::vector<fs::path> all;
+  std::vector<fs::path> to_write;
   for (const fs::path& file : files) {
-    check_no_input(file, inputs);
-    // A cache that is there is only read.
-    if (!file_identity(file)) {
-      check_output_path(file, inputs);
-      calib::HessianCacheWriter::check_partial(file);
+    if (file_identity(file)) {  // a cache that is there is only read
+      paths.reads({file, calib::sidecar_path(file)}, "Hessian cache");
+    } else {
+      paths.writes_cache(file);
+      to_write.push_back(file);
     }
-    all.insert(all.end(), {file, calib::sidecar_path(file)});
   }
-  return all;
+  return to_write;
 }
 
 void GptqRun::describe_input() {

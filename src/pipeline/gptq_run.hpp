@@ -13,6 +13,7 @@
 #include "expert_prior.hpp"
 #include "hessian_files.hpp"
 #include "memory_plan.hpp"
+#include "run_paths.hpp"
 #include "sanitized_source.hpp"
 #include "tensor_work.hpp"
 
@@ -34,9 +35,8 @@ class GptqRun {
   void check_paths();
   void open_models();
   void open_caches();
-  /// The cache's files, which must not be inputs.
-  [[nodiscard]] std::vector<std::filesystem::path> check_cache_paths(
-      const std::vector<std::filesystem::path>& inputs) const;
+  /// Adds the cache's files; returns those that are to be written.
+  [[nodiscard]] std::vector<std::filesystem::path> add_cache_paths(RunPaths& paths) const;
   void check_cache_identity(const calib::HessianCache& cache);
   /// Caches that serve a part of the layers must be of the text that serves the others.
   void check_same_calibration();

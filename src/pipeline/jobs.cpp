@@ -8,6 +8,7 @@
 #include "bit_allocation.hpp"
 #include "disk_plan.hpp"
 #include "gptq_run.hpp"
+#include "run_paths.hpp"
 #include "tensor_work.hpp"
 
 namespace cortiq::pipeline {
@@ -133,13 +134,15 @@ RunReport run_quantize(const QuantizeOptions& options, Context& context) {
   const std::string_view codec = codec::codec_name(options.selection.profile);
   const fs::path output =
       options.output.empty() ? derived_output(options.input, codec) : options.output;
-  check_output_path(output, source->files());
+  RunPaths paths;
+  paths.reads(source->files(), "input file");
+  paths.reads(options.recipe_input, "input file");
+  paths.writes(output, "output", {".partial"});
+  if (!options.recipe.empty()) paths.writes(options.recipe, "recipe");
+  paths.check();
+  check_output_path(output, {});
+  if (!options.recipe.empty()) check_output_path(options.recipe, {});
   cmf::Writer::check_partial(output);
-  if (!options.recipe.empty()) {
-    check_output_path(options.recipe, source->files());
-    if (fs::weakly_canonical(options.recipe) == fs::weakly_canonical(output))
-      fail(ErrorKind::kUsage, "{} is named as two outputs; choose different files", output.string());
-  }
   const Plan plan =
       plan_tensors(*source, options.selection, options.q1s_keep, options.sanitize, context);
   const Kept kept = kept_quantized(*source, plan);
@@ -181,8 +184,12 @@ std::uint64_t run_convert(const fs::path& folder, const fs::path& output, cmf::D
          folder.string());
   }
   const auto source = hf::Folder::open(folder, {dtype});
-  for (const std::string& warning : source->warnings()) context.log.warn("{}", warning);
-  check_output_path(output, source->files());
+  RunPaths paths;
+  paths.reads(source->files(), "input file");
+  paths.writes(output, "output", {".partial"});
+  paths.check();
+  check_output_path(output, {});
+  cmf::Writer::check_partial(output);
   std::vector<cmf::PlannedTensor> planned;
   for (const cmf::TensorInfo& info : source->tensors())
     planned.push_back({info.name, info.dtype, info.shape, info.nbytes});

@@ -131,9 +131,7 @@ void check_output_path(const fs::path& output, const std::vector<fs::path>& inpu
     fail(ErrorKind::kIo, "{}: the file name has {} bytes; choose one of at most {}",
          output.string(), output.filename().string().size(), kLongestOutputName);
   }
-  if (fs::is_directory(output, code)) {
-    fail(ErrorKind::kIo, "{}: is a folder; give the path of a file", output.string());
-  }
+  check_replaceable(output);
   if (::access(folder.c_str(), W_OK) != 0) {
     fail(ErrorKind::kIo, "{}: no permission to write in the folder {}; choose another output",
          output.string(), folder.string());

@@ -92,6 +92,7 @@ std::optional<Leftover> read_leftover(const fs::path& output) {
 
 void check_no_foreign_leftover(const fs::path& output) {
   const fs::path path = journal_path(output);
+  check_replaceable(path);
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored) && !begins_as_journal(read_text_file(path))) {
     fail(ErrorKind::kRefused,

@@ -4,31 +4,28 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
-#include "cortiq/support/error.hpp"
+#include "cortiq/support/file.hpp"
+#include "io_error.hpp"
 
 namespace cortiq {
 namespace {
 
-[[noreturn]] void fail_io(const std::filesystem::path& path, std::string_view what, int code) {
-  const char* remedy = code == ENOSPC || code == EDQUOT ? "; free some space" : "";
-  fail(ErrorKind::kIo, "{}: {}: {}{}", path.string(), what, std::generic_category().message(code),
-       remedy);
+int open_to_append(const std::filesystem::path& path, int more = 0) {
+  check_replaceable(path);  // opening a FIFO would wait for a reader
+  return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | more, 0666);
 }
-
-constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
 
 }  // namespace
 
 AppendFile::AppendFile(std::filesystem::path path)
-    : path_(std::move(path)), descriptor_(::open(path_.c_str(), kFlags | O_CREAT | O_TRUNC, 0666)) {
+    : path_(std::move(path)), descriptor_(open_to_append(path_, O_CREAT | O_TRUNC)) {
   if (descriptor_ < 0) fail_io(path_, "cannot create", errno);
 }
 
 AppendFile::AppendFile(std::filesystem::path path, std::uint64_t bytes)
-    : path_(std::move(path)), descriptor_(::open(path_.c_str(), kFlags)) {
+    : path_(std::move(path)), descriptor_(open_to_append(path_)) {
   if (descriptor_ < 0) fail_io(path_, "cannot open for writing", errno);
   if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) {
     const int code = errno;

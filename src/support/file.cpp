@@ -13,22 +13,14 @@
 #include <system_error>
 #include <utility>
 
+#include "io_error.hpp"
+
 namespace cortiq {
 namespace {
 
 namespace fs = std::filesystem;
 
 std::string system_reason(int code) { return std::generic_category().message(code); }
-
-[[noreturn]] void fail_io(const fs::path& path, std::string_view what, int code) {
-  const char* remedy = "";
-  if (code == ENOSPC || code == EDQUOT) remedy = "; free some space or choose another folder";
-  if (code == EACCES || code == EROFS || code == EPERM) {
-    remedy = "; check the permissions of the file and its folder, or choose another place";
-  }
-  if (code == ENOENT) remedy = "; check the path";
-  fail(ErrorKind::kIo, "{}: {}: {}{}", path.string(), what, system_reason(code), remedy);
-}
 
 fs::path parent_of(const fs::path& path) {
   const fs::path parent = path.parent_path();
@@ -40,11 +32,6 @@ void sync_folder(const fs::path& folder) {
   if (descriptor < 0) return;  // the file itself is synced; some file systems refuse folders
   ::fsync(descriptor);
   ::close(descriptor);
-}
-
-[[noreturn]] void fail_link(const fs::path& path) {
-  fail(ErrorKind::kIo, "{}: is a symbolic link; remove it or choose another output",
-       path.string());
 }
 
 /// Refuses a file with content that does not begin with `mark`: emptying it would destroy what is
@@ -120,6 +107,20 @@ std::optional<FileIdentity> file_identity(const fs::path& path) {
                       static_cast<std::uint64_t>(status.st_ino)};
 }
 
+void check_replaceable(const fs::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
+  const auto refuse = [&](std::string_view what) {
+    fail(ErrorKind::kIo, "{}: {}", path.string(), what);
+  };
+  if (S_ISDIR(status.st_mode))
+    refuse("is a folder; give the path of a file, or remove it if it is in the way");
+  // Renaming over a link would replace the link; writing through it, what it leads to.
+  if (S_ISLNK(status.st_mode))
+    refuse("is a symbolic link; give the path that it leads to, or remove it");
+  refuse("is not a regular file; choose another place");
+}
+
 std::string read_text_file(const fs::path& path, std::uint64_t limit_bytes) {
   const MappedFile file(path);
   const ByteSpan bytes = file.bytes();
@@ -138,9 +139,9 @@ std::optional<std::uint64_t> free_space_bytes(const fs::path& path) {
 
 void AtomicFile::check_partial(const fs::path& final_path, std::string_view mark) {
   const fs::path path = final_path.string() + ".partial";
+  check_replaceable(path);
   std::error_code ignored;
-  if (fs::is_symlink(path, ignored)) fail_link(path);
-  if (!fs::is_regular_file(path, ignored)) return;
+  if (!fs::exists(path, ignored)) return;
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) fail_io(path, "cannot open for reading", errno);
   try {
@@ -154,18 +155,15 @@ void AtomicFile::check_partial(const fs::path& final_path, std::string_view mark
 
 AtomicFile::AtomicFile(fs::path final_path, Naming naming, std::string_view mark)
     : final_path_(std::move(final_path)) {
-  std::error_code ignored;
-  if (fs::is_directory(final_path_, ignored)) {
-    fail(ErrorKind::kIo, "{}: is a folder; give the path of a file", final_path_.string());
-  }
+  check_replaceable(final_path_);
   if (naming != Naming::kUnique) {
     temporary_path_ = final_path_;
     temporary_path_ += ".partial";
+    check_replaceable(temporary_path_);
     // A link of this name was made by somebody else and may lead to a file that must not be
     // emptied.
     const int create = naming == Naming::kPartial ? O_CREAT : 0;
     descriptor_ = ::open(temporary_path_.c_str(), O_RDWR | create | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (descriptor_ < 0 && errno == ELOOP) fail_link(temporary_path_);
     if (descriptor_ < 0) fail_io(temporary_path_, "cannot create", errno);
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       ::close(descriptor_);
@@ -206,9 +204,8 @@ void AtomicFile::reserve(std::uint64_t bytes) {
   if (bytes == 0) return;
   const int code = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(bytes));
   if (code == ENOSPC || code == EDQUOT || code == EFBIG) {
-    fail(ErrorKind::kRefused,
-         "{}: cannot reserve {} bytes: {}; free some space or choose another folder",
-         final_path_.string(), bytes, system_reason(code));
+    fail(ErrorKind::kRefused, "{}: cannot reserve {} bytes: {}{}", final_path_.string(), bytes,
+         system_reason(code), io_remedy(code));
   }
 }
 

@@ -1,6 +1,7 @@
 // run_program.hpp: runs the built program (or another) and keeps what it printed.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct RunOptions {
   int interrupt_after_ms = 0;            ///< send a signal after this time (0 = never)
   int interrupt_signal = 2;              ///< SIGINT
   bool as_nobody = false;                ///< drop root's rights first
+  std::uint64_t file_limit = 0;          ///< most bytes of a file (ulimit -f; 0 = no limit)
 };
 
 /// Arguments are passed as they are, without a shell.

@@ -46,6 +46,9 @@ struct CacheIdentity {
 
 /// PATH.json.
 [[nodiscard]] std::filesystem::path sidecar_path(const std::filesystem::path& cache);
+/// Before a cache is written: Error{kRefused} if PATH.json exists and is no identity file of a
+/// Hessian cache (by its magic), for it would be replaced; as check_replaceable() too.
+void check_sidecar(const std::filesystem::path& cache);
 
 /// Exact size of a cache file with one entry (with triangle) per group, for a check of the free
 /// space.
@@ -62,12 +65,12 @@ class HessianCacheWriter {
  public:
   /// Writes PATH.partial (one writer at a time), which keep_partial() leaves in place for another
   /// run. With `kept` and a PATH.partial that begins with just these bytes, what follows them is
-  /// overwritten; else the file starts empty. Throws Error{kIo}, and as check_partial().
+  /// overwritten; else the file starts empty. Throws Error{kIo}, and as check_place().
   [[nodiscard]] static HessianCacheWriter resumable(std::filesystem::path path,
                                                     std::uint64_t entries,
                                                     const std::optional<CachePrefix>& kept);
   /// Error{kRefused} if PATH.partial is there and is no unfinished cache.
-  static void check_partial(const std::filesystem::path& path);
+  static void check_place(const std::filesystem::path& path);
   /// Creates a unique temporary beside `path`. Throws Error{kIo}.
   /// @param entries  how many will be added, if known: then the file's sha256 is computed while
   /// writing and not from a

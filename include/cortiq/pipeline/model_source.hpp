@@ -51,7 +51,7 @@ std::int64_t check_finite(DecodedTensor& tensor, std::string_view name, NonFinit
 void check_no_input(const std::filesystem::path& output,
                     const std::vector<std::filesystem::path>& inputs);
 /// Throws Error{kUsage} if `output` is one of `inputs` (same file by any path, symbolic or hard
-/// link), or Error{kIo} if its folder does not exist or cannot be written.
+/// link), or Error{kIo} if its folder does not exist or cannot be written, or as check_replaceable().
 void check_output_path(const std::filesystem::path& output,
                        const std::vector<std::filesystem::path>& inputs);
 

@@ -82,6 +82,7 @@ struct GptqOptions {
   bool resume = false;  ///< continue an interrupted run, if there is one
   std::vector<std::filesystem::path> reports;  ///< .json or .html
   std::filesystem::path recipe;  ///< where the caller writes its recipe afterwards: never an input or another output
+  std::filesystem::path recipe_input;  ///< that the caller has read; empty: none
   std::optional<std::filesystem::path>
       perplexity_text;  ///< --ppl: judge input and output on this text
 };
@@ -94,6 +95,7 @@ struct QuantizeOptions {
   std::filesystem::path input;
   std::filesystem::path output;
   std::filesystem::path recipe;  ///< as in GptqOptions
+  std::filesystem::path recipe_input;  ///< as in GptqOptions
   SelectionOptions selection;
   float q1s_keep = 0.01F;
   bool sanitize = false;

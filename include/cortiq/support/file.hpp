@@ -44,6 +44,10 @@ struct FileIdentity {
 /// nullopt if the path does not exist.
 [[nodiscard]] std::optional<FileIdentity> file_identity(const std::filesystem::path& path);
 
+/// Error{kIo} if something is there that no output may take the place of: a folder, a symbolic link
+/// (its target would stay as it is and the link go), a device, FIFO or socket.
+void check_replaceable(const std::filesystem::path& path);
+
 /// Whole file as bytes. Refuses files above `limit_bytes` with Error{kInput}.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path,
                                          std::uint64_t limit_bytes = std::uint64_t{1} << 32);
@@ -62,7 +66,8 @@ class AtomicFile {
     kUnique,   ///< FINAL.<random>.tmp: for caches that several processes may write
   };
   /// @param mark  with kPartial; how the unfinished files of this kind begin. Error{kRefused} if a
-  /// FINAL.partial is there that begins otherwise: somebody else's.
+  /// FINAL.partial is there that begins otherwise: somebody else's. As check_replaceable() for both
+  /// names.
   AtomicFile(std::filesystem::path final_path, Naming naming, std::string_view mark = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -75,7 +80,7 @@ class AtomicFile {
   /// Reserves `bytes` on disk, so that a full disk shows before the work. No-op where the system
   /// cannot.
   void reserve(std::uint64_t bytes);
-  /// Error{kRefused} if FINAL.partial exists, is not empty and does not begin with `mark`.
+  /// As check_replaceable(); Error{kRefused} if FINAL.partial exists, is not empty and does not begin with `mark`.
   static void check_partial(const std::filesystem::path& final_path, std::string_view mark);
   /// Cuts the file to `bytes`, or lengthens it with zeros.
   void resize(std::uint64_t bytes);

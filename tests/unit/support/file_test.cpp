@@ -1,6 +1,7 @@
 #include "cortiq/support/file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <fstream>
@@ -114,6 +115,18 @@ TEST_F(FileTest, IdentitySeesThroughLinks) {
   EXPECT_EQ(file_identity(folder_ / "." / "a"), a);
   EXPECT_NE(file_identity(folder_ / "b"), a);
   EXPECT_EQ(file_identity(folder_ / "none"), std::nullopt);
+}
+
+TEST_F(FileTest, OnlyRegularFilesAndNothingMayBeReplaced) {
+  put(folder_ / "a", "data");
+  fs::create_symlink(folder_ / "a", folder_ / "link");
+  fs::create_symlink(folder_ / "gone", folder_ / "dangling");
+  ASSERT_EQ(::mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  check_replaceable(folder_ / "a");
+  check_replaceable(folder_ / "none");
+  for (const char* name : {"", "link", "dangling", "fifo"})
+    EXPECT_EQ(error_of([&] { check_replaceable(folder_ / name); }).kind(), ErrorKind::kIo) << name;
+  EXPECT_EQ(error_of([&] { write_text_file(folder_ / "fifo", "x"); }).kind(), ErrorKind::kIo);
 }
 
 TEST_F(FileTest, FreeSpaceIsKnownForAFileThatDoesNotExistYet) {
