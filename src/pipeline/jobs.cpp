@@ -184,6 +184,7 @@ std::uint64_t run_convert(const fs::path& folder, const fs::path& output, cmf::D
          folder.string());
   }
   const auto source = hf::Folder::open(folder, {dtype});
+  for (const std::string& warning : source->warnings()) context.log.warn("{}", warning);
   RunPaths paths;
   paths.reads(source->files(), "input file");
   paths.writes(output, "output", {".partial"});
