@@ -51,7 +51,8 @@ void check_mark(int descriptor, const fs::path& path, std::string_view mark) {
 }  // namespace
 
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: a FIFO without a writer is refused below instead of waited for.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) fail_io(path, "cannot open for reading", errno);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) {

@@ -86,7 +86,7 @@ TEST(Refusals, words_that_are_not_understood_are_json_lines_where_the_log_is_to_
       {{"--json-log", "gptq"}, "INPUT is required"},
       {{"gptq", tiny_model(), "--json-log", "--tokens", "many"}, "--tokens"},
       {{"--json-log"}, "subcommand"},
-      {{"--json-log", "paint"}, "subcommand"},
+      {{"--json-log", "paint"}, "unknown command 'paint'"},
       {{"gptq", "--json-log", tiny_model(), "--recipe", recipe.string()}, "colour"},
       {{"ppl", tiny_model(), eval_text(), "--json-log", "--quiet", "--verbose"}, "--verbose"},
       {{"quantize", tiny_model(), "--output", "", "--json-log"}, "--output"}};

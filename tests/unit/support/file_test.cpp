@@ -57,6 +57,12 @@ TEST_F(MappedFileTest, ShowsTheBytesOfTheFile) {
   EXPECT_EQ(file.path(), folder_ / "a");
 }
 
+TEST_F(MappedFileTest, A_fifo_without_a_writer_is_refused_at_once) {
+  const fs::path fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THROW(MappedFile{fifo}, Error);
+}
+
 TEST_F(MappedFileTest, EmptyFileIsAnEmptySpan) {
   put(folder_ / "empty", "");
   const MappedFile file(folder_ / "empty");
