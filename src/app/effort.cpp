@@ -1,6 +1,7 @@
 #include "effort.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "cortiq/support/error.hpp"
 
@@ -29,8 +30,8 @@ void check_sequential(const CLI::App& command, const EffortArguments& arguments,
 
 void check_moves(const CLI::App& command, const pipeline::GptqOptions& options) {
   if (options.polish > 0) return;
-  for (const char* option : {"--group-moves", "--row-scale"}) {
-    const bool wanted = option[2] == 'g' ? options.group_moves : options.row_scale;
+  for (const auto& [option, wanted] : {std::pair{"--group-moves", options.group_moves},
+                                       std::pair{"--row-scale", options.row_scale}}) {
     if (command.count(option) == 0 || !wanted) continue;
     fail(ErrorKind::kUsage,
          "{}: is a part of the polish, which this run does not have (--polish 0; also the default "

@@ -111,8 +111,7 @@ void check_numbers(const pipeline::GptqOptions& options) {
   if (!std::isfinite(options.lambda))
     fail(ErrorKind::kUsage, "--lambda {}: expected a finite number", options.lambda);
   const auto memory = options.calibration.memory_gb;
-  if (memory && !(*memory > 0 && *memory < 1e9))
-    fail(ErrorKind::kUsage, "--mem-gb {}: expected a positive number of gigabytes, below 1e9", *memory);
+  if (memory) pipeline::check_gigabytes("--mem-gb", *memory);
 }
 
 pipeline::GptqOptions parse(const Arguments& arguments) {

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "cortiq/support/bytes.hpp"
+#include "cortiq/support/file.hpp"
 
 namespace cortiq::calib {
 namespace {
@@ -18,14 +19,8 @@ namespace {
 /// Rows are gathered to pieces of about this size.
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 
-std::uint64_t triangle_bytes(std::int64_t n) {
-  const auto size = static_cast<std::uint64_t>(n);
-  return 8 * (size * (size + 1) / 2);
-}
-
 [[noreturn]] void fail_spill(const std::filesystem::path& folder, std::string_view what, int code) {
-  const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
-  fail(full ? ErrorKind::kRefused : ErrorKind::kIo,
+  fail(is_out_of_room(code) ? ErrorKind::kRefused : ErrorKind::kIo,
        "{}: temporary file for Hessians: {}: {}; choose another folder with --spill, or raise "
        "--mem-gb",
        folder.string(), what, std::generic_category().message(code));
@@ -42,13 +37,18 @@ std::int64_t end_of_piece(std::int64_t n, std::int64_t first) {
 
 }  // namespace
 
+std::uint64_t spilled_hessian_bytes(std::int64_t n) {
+  const auto size = static_cast<std::uint64_t>(n);
+  return sizeof(double) * (size * (size + 1) / 2);
+}
+
 HessianSpill::HessianSpill(const std::filesystem::path& folder,
                            const std::vector<std::int64_t>& widths)
     : folder_(folder), widths_(widths) {
   std::uint64_t bytes = 0;
   for (const std::int64_t width : widths) {
     offsets_.push_back(bytes);
-    bytes += triangle_bytes(width);
+    bytes += spilled_hessian_bytes(width);
   }
   std::string name = (folder / "hessians-XXXXXX").string();
   descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);

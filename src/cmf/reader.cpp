@@ -87,9 +87,7 @@ void Reader::State::check_payload(std::size_t index) const {
   const std::uint64_t computed = hash64(payload(index));
   if (computed != *info.hash) {
     fail(ErrorKind::kInput, "{}; {}",
-         mismatch_text(shards[locations[index].shard].file.path().string(), "tensor " + info.name,
-                       fmt::format("{:016x}", *info.hash), fmt::format("{:016x}", computed)),
-         kDamageRemedy);
+         payload_mismatch_text(shards[locations[index].shard], info, computed), kDamageRemedy);
   }
   intact[index].store(true, std::memory_order_release);
 }

@@ -9,18 +9,14 @@ namespace {
 
 std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
 
-/// Of masks, vocab and index, which the header records.
-std::optional<std::string> hash_in_header(const Shard& shard, const char* key) {
-  const Json& header = shard.header.json();
-  const auto hashes = header.find("section_hashes");
-  if (hashes == header.end() || !hashes->is_object()) return std::nullopt;
-  const auto found = hashes->find(key);
-  if (found == hashes->end() || !found->is_string()) return std::nullopt;
-  return found->get<std::string>();
-}
-
 std::optional<std::string> unless_zero(std::uint64_t hash) {
   return hash == 0 ? std::nullopt : std::optional(hex(hash));
+}
+
+std::string mismatch_text(std::string_view file, std::string_view part, std::string_view stored,
+                          std::string_view computed) {
+  return fmt::format("{}: {}: hash mismatch (stored {}, computed {}); the file is damaged", file,
+                     part, stored, computed);
 }
 
 }  // namespace
@@ -57,6 +53,15 @@ std::string_view text_of(SectionName name) {
   return "index section";
 }
 
+std::optional<std::string> hash_in_header(const Shard& shard, const char* key) {
+  const Json& header = shard.header.json();
+  const auto hashes = header.find("section_hashes");
+  if (hashes == header.end() || !hashes->is_object()) return std::nullopt;
+  const auto found = hashes->find(key);
+  if (found == hashes->end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
 std::optional<std::string> recorded_hash(const Shard& shard, SectionName name) {
   if (range_of(shard.envelope, name).length == 0) return std::nullopt;
   switch (name) {
@@ -74,10 +79,10 @@ std::optional<std::string> recorded_hash(const Shard& shard, SectionName name) {
   return hash_in_header(shard, "index");
 }
 
-std::string mismatch_text(std::string_view file, std::string_view part, std::string_view stored,
-                          std::string_view computed) {
-  return fmt::format("{}: {}: hash mismatch (stored {}, computed {}); the file is damaged", file,
-                     part, stored, computed);
+std::string payload_mismatch_text(const Shard& shard, const TensorInfo& info,
+                                  std::uint64_t computed) {
+  return mismatch_text(shard.file.path().string(), "tensor " + info.name, hex(info.hash.value()),
+                       hex(computed));
 }
 
 std::optional<std::string> hash_problem(const Shard& shard, SectionName name) {

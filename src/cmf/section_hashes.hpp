@@ -20,14 +20,16 @@ inline constexpr std::string_view kDamageRemedy =
 /// "header", "vocab section"…, as messages name it.
 [[nodiscard]] std::string_view text_of(SectionName name);
 
+/// What the header's section_hashes says of "masks", "vocab" or "index".
+[[nodiscard]] std::optional<std::string> hash_in_header(const Shard& shard, const char* key);
 /// The recorded hash, 16 hex digits; nullopt where there is none, or no such section.
 [[nodiscard]] std::optional<std::string> recorded_hash(const Shard& shard, SectionName name);
 
-/// "file: part: hash mismatch (stored X, computed Y); the file is damaged".
-[[nodiscard]] std::string mismatch_text(std::string_view file, std::string_view part,
-                                        std::string_view stored, std::string_view computed);
+/// "file: tensor NAME: hash mismatch (stored X, computed Y); the file is damaged".
+[[nodiscard]] std::string payload_mismatch_text(const Shard& shard, const TensorInfo& info,
+                                                std::uint64_t computed);
 
-/// mismatch_text if the section does not have its recorded hash.
+/// The same of a section ("file: header: …") if it does not have its recorded hash.
 [[nodiscard]] std::optional<std::string> hash_problem(const Shard& shard, SectionName name);
 /// Throws Error{kInput} if the section does not have its recorded hash.
 void check_hash(const Shard& shard, SectionName name);

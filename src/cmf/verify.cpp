@@ -52,13 +52,9 @@ std::vector<std::uint64_t> hash_tensors(const Reader::State& state, Pool& pool) 
 
 void verify_sections(const Shard& shard, VerifyReport* report) {
   const Envelope& e = shard.envelope;
-  const Json& header = shard.header.json();
-  const auto hashes = header.find("section_hashes");
   for (const auto& [key, range] :
        {std::pair{"masks", e.masks}, std::pair{"vocab", e.vocab}, std::pair{"index", e.index}}) {
-    if (range.length > 0 || hashes == header.end() || !hashes->is_object()) continue;
-    const auto found = hashes->find(key);
-    if (found == hashes->end() || !found->is_string()) continue;
+    if (range.length > 0 || !hash_in_header(shard, key)) continue;
     report->warnings.push_back(
         fmt::format("{}: header: section_hashes names {}, which the file does not have",
                     shard.file.path().string(), key));
@@ -112,9 +108,7 @@ VerifyReport verify(const Reader& reader, Pool& pool) {
     report.bytes += tensor.nbytes;
     if (!tensor.hash || *tensor.hash == hashes[i]) continue;
     report.problems.push_back(
-        mismatch_text(state.shards[state.locations[i].shard].file.path().string(),
-                      "tensor " + tensor.name, fmt::format("{:016x}", *tensor.hash),
-                      fmt::format("{:016x}", hashes[i])));
+        payload_mismatch_text(state.shards[state.locations[i].shard], tensor, hashes[i]));
   }
   return report;
 }

@@ -11,6 +11,7 @@
 
 #include "cortiq/model/forward.hpp"
 #include "cortiq/support/bytes.hpp"
+#include "cortiq/support/file.hpp"
 
 namespace cortiq::model {
 namespace {
@@ -24,10 +25,9 @@ struct Descriptor {
 };
 
 [[noreturn]] void fail_spill(const std::filesystem::path& folder, std::size_t bytes, int code) {
-  const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
   fail(ErrorKind::kIo, "{}: temporary file of {} bytes for hidden states: {}; {}", folder.string(),
        bytes, std::strerror(code),
-       full ? "choose a folder with more room (--spill) or fewer tokens"
+       is_out_of_room(code) ? "choose a folder with more room (--spill) or fewer tokens"
             : "choose another folder with --spill");
 }
 

@@ -12,10 +12,14 @@ constexpr double kBytesPerGb = 1e9;
 
 }  // namespace
 
+void check_gigabytes(std::string_view option, double value) {
+  if (!(value > 0 && value < 1e9))
+    fail(ErrorKind::kUsage, "{} {}: expected a positive number of gigabytes, below 1e9", option, value);
+}
+
 void BackendChoice::resolve(const DeviceOptions& options, Context& context) {
   options_ = options;
-  if (options.vram_gb && !(*options.vram_gb > 0 && *options.vram_gb < 1e9))
-    fail(ErrorKind::kUsage, "--vram-gb {}: expected a positive number of gigabytes, below 1e9", *options.vram_gb);
+  if (options.vram_gb) check_gigabytes("--vram-gb", *options.vram_gb);
   choice_ = device::choose_devices(options.device);
   if (options.vram_gb && options.device == "cpu")
     fail(ErrorKind::kUsage, "--vram-gb: has an effect only with a device, and --device cpu uses none");

@@ -23,8 +23,7 @@ std::vector<device::SelftestReport> run_selftest(const DeviceOptions& options, C
   device::BackendOptions backend;
   backend.cache_folder = options.cache_folder;
   if (options.vram_gb) {
-    if (!(*options.vram_gb > 0 && *options.vram_gb < 1e9))
-      fail(ErrorKind::kUsage, "--vram-gb {}: expected a positive number of gigabytes, below 1e9", *options.vram_gb);
+    check_gigabytes("--vram-gb", *options.vram_gb);
     backend.memory_limit = static_cast<std::uint64_t>(*options.vram_gb * kBytesPerGb);
   }
   std::vector<device::SelftestReport> reports;

@@ -30,13 +30,11 @@ std::size_t end_of_section(const std::vector<GroupPlan>& groups, std::size_t fir
 
 }  // namespace
 
-std::vector<model::InputGroup> input_groups_of(const std::vector<GroupPlan>& groups) {
-  std::vector<model::InputGroup> inputs;
-  inputs.reserve(groups.size());
-  for (const GroupPlan& group : groups) {
-    inputs.push_back({group.layer, group.role, group.expert, group.width, group.readers});
-  }
-  return inputs;
+std::vector<GroupPlan> GptqRun::groups_of_file(std::size_t file) const {
+  std::vector<GroupPlan> groups;
+  std::copy_if(plan_.groups.begin(), plan_.groups.end(), std::back_inserter(groups),
+               [&](const GroupPlan& group) { return files_.file_of(group.layer) == file; });
+  return groups;
 }
 
 void GptqRun::open_caches() {
@@ -87,10 +85,7 @@ void GptqRun::open_cache_writer(std::int64_t layer) {
   if (to_write_.empty() || cache_writer_) return;
   const std::size_t file = files_.file_of(layer);
   if (to_write_[file] == 0) return;
-  std::vector<GroupPlan> groups;
-  std::copy_if(
-      plan_.groups.begin(), plan_.groups.end(), std::back_inserter(groups),
-      [&](const GroupPlan& group) { return files_.file_of(group.layer) == file; });
+  const std::vector<GroupPlan> groups = groups_of_file(file);
   if (groups.empty()) return;
   const std::filesystem::path& path = files_.files()[file].path;
   if (model_hash_.empty())

@@ -11,9 +11,7 @@ std::vector<DiskItem> GptqRun::disk_items() const {
   std::vector<DiskItem> items{{"output", output_, plan_.output_bytes}};
   for (std::size_t file = 0; file < to_write_.size(); ++file) {
     if (to_write_[file] == 0) continue;
-    std::vector<GroupPlan> groups;
-    std::copy_if(plan_.groups.begin(), plan_.groups.end(), std::back_inserter(groups),
-                 [&](const GroupPlan& group) { return files_.file_of(group.layer) == file; });
+    const std::vector<GroupPlan> groups = groups_of_file(file);
     if (groups.empty()) continue;
     items.push_back({"Hessian cache", files_.files()[file].path,
                      calib::cache_bytes(input_groups_of(groups))});
@@ -24,10 +22,8 @@ std::vector<DiskItem> GptqRun::disk_items() const {
   if (plan_.memory.hessian_limit > 0) {
     // One layer's at a time.
     std::map<std::int64_t, std::uint64_t> layers;
-    for (const GroupPlan& group : plan_.groups) {
-      const auto width = static_cast<std::uint64_t>(group.width);
-      layers[group.layer] += sizeof(double) * (width * (width + 1) / 2);
-    }
+    for (const GroupPlan& group : plan_.groups)
+      layers[group.layer] += calib::spilled_hessian_bytes(group.width);
     std::uint64_t most = 0;
     for (const auto& [layer, bytes] : layers) most = std::max(most, bytes);
     items.push_back({"Hessians of a layer", spill_folder() / "hessians", most});

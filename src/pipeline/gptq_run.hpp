@@ -74,6 +74,7 @@ class GptqRun {
   void open_spilling_forward();
   [[nodiscard]] std::filesystem::path spill_folder() const;
   // gptq_caches.cpp
+  [[nodiscard]] std::vector<GroupPlan> groups_of_file(std::size_t file) const;
   /// Opens the cache file of a layer that is to be written, unless it is open.
   void open_cache_writer(std::int64_t layer);
   /// Completes the file that is open if this was its last layer.
@@ -135,7 +136,6 @@ class GptqRun {
   std::size_t planned_warnings_ = 0;  ///< those of prepare(), which keep their order
 };
 
-[[nodiscard]] std::vector<model::InputGroup> input_groups_of(const std::vector<GroupPlan>& groups);
 /// Effective options as they go to report and provenance.
 [[nodiscard]] cmf::Json options_json(const GptqOptions& options);
 [[nodiscard]] bool is_q2tp_profile(const SelectionOptions& selection);

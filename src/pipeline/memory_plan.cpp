@@ -56,18 +56,6 @@ std::uint64_t sum_of_largest(std::vector<std::uint64_t> values, std::size_t coun
   return std::accumulate(values.begin(), end, std::uint64_t{0});
 }
 
-/// The sums over all experts of a layer that serve as priors.
-std::uint64_t prior_bytes(const std::vector<const GroupPlan*>& groups) {
-  std::uint64_t in = 0;
-  std::uint64_t down = 0;
-  for (const GroupPlan* group : groups) {
-    if (!group->place) continue;
-    std::uint64_t& bytes = group->place->down ? down : in;
-    bytes = std::max(bytes, group_hessian_bytes(*group));
-  }
-  return in + down;
-}
-
 /// The groups of one layer, or of one section of a cache.
 struct Layer {
   std::vector<const GroupPlan*> groups;
@@ -84,11 +72,12 @@ std::vector<Layer> layers_of(const Plan& plan, const cmf::Source& source,
                              const model::Forward* forward, std::int64_t tokens) {
   std::map<std::int64_t, Layer> layers;
   for (const GroupPlan& group : plan.groups) layers[group.layer].groups.push_back(&group);
+  const std::uint64_t products = forward_scratch_bytes(plan);
   std::vector<Layer> list;
   for (auto& [index, layer] : layers) {
     if (forward != nullptr) {
       const bool inside = index < forward->arch().layers;
-      layer.weights = forward_scratch_bytes(plan) +
+      layer.weights = products +
                       (inside ? forward->layer_memory_bytes(index, tokens) : 0);
     }
     for (const GroupPlan* group : layer.groups) {
@@ -100,7 +89,7 @@ std::vector<Layer> layers_of(const Plan& plan, const cmf::Source& source,
       layer.needs.push_back(need);
       layer.with_hessian.push_back(need + hessian);
     }
-    layer.priors = prior_bytes(layer.groups);
+    layer.priors = prior_bytes(layer.groups, group_hessian_bytes);
     list.push_back(std::move(layer));
   }
   return list;
@@ -184,6 +173,18 @@ std::uint64_t forward_scratch_bytes(const Plan& plan) {
   return linalg::gemm_f32_scratch_bytes(std::max(batch, widest), widest);
 }
 
+std::uint64_t prior_bytes(const std::vector<const GroupPlan*>& groups,
+                          std::uint64_t (*bytes_of)(const GroupPlan&)) {
+  std::uint64_t in = 0;
+  std::uint64_t down = 0;
+  for (const GroupPlan* group : groups) {
+    if (!group->place) continue;
+    std::uint64_t& bytes = group->place->down ? down : in;
+    bytes = std::max(bytes, bytes_of(*group));
+  }
+  return in + down;
+}
+
 std::uint64_t group_hessian_bytes(const GroupPlan& group) {
   return calib::resident_hessian_bytes(group.width);
 }
@@ -211,7 +212,7 @@ SolveNeeds solve_needs(const Plan& plan, const std::vector<GroupPlan>& groups,
     if (resident) held += hessian;
     pointers.push_back(&group);
   }
-  held += prior_bytes(pointers);
+  held += prior_bytes(pointers, group_hessian_bytes);
   result.limit = memory.budget - std::min(memory.budget, held);
   return result;
 }

@@ -22,6 +22,11 @@ namespace cortiq::pipeline {
 /// Bytes of the Hessian itself.
 [[nodiscard]] std::uint64_t group_hessian_bytes(const GroupPlan& group);
 
+/// The sums over all experts among the groups that serve as priors, one for each of their inputs.
+/// @param bytes_of  what is summed for a group
+[[nodiscard]] std::uint64_t prior_bytes(const std::vector<const GroupPlan*>& groups,
+                                        std::uint64_t (*bytes_of)(const GroupPlan&));
+
 /// What the groups of one section may take together, and each of them, at run time.
 struct SolveNeeds {
   std::vector<std::uint64_t> groups;

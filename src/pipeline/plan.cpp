@@ -109,6 +109,16 @@ void plan_groups_by_structure(Plan& plan, const cmf::Source& source, const model
   }
 }
 
+model::InputGroup input_of(const GroupPlan& group) {
+  return {group.layer, group.role, group.expert, group.width, group.readers};
+}
+
+std::vector<model::InputGroup> input_groups_of(const std::vector<GroupPlan>& groups) {
+  std::vector<model::InputGroup> inputs;
+  std::transform(groups.begin(), groups.end(), std::back_inserter(inputs), input_of);
+  return inputs;
+}
+
 BitsPerWeight bits_per_weight(const Plan& plan) {
   double layer_bits = 0, layer_weights = 0, all_bits = 0, all_weights = 0;
   for (const cmf::PlannedTensor& tensor : plan.output) {

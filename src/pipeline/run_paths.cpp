@@ -11,23 +11,16 @@ namespace cortiq::pipeline {
 namespace fs = std::filesystem;
 namespace {
 
-bool same_path(const fs::path& a, const fs::path& b) {
+fs::path resolved(const fs::path& path) {
   std::error_code code;
-  const fs::path first = fs::weakly_canonical(fs::absolute(a), code);
-  if (code) return a == b;
-  const fs::path second = fs::weakly_canonical(fs::absolute(b), code);
-  return code ? a == b : first == second;
-}
-
-bool same_file(const fs::path& a, const fs::path& b) {
-  const auto identity = file_identity(a);
-  return identity && identity == file_identity(b);
+  fs::path result = fs::weakly_canonical(fs::absolute(path), code);
+  return code ? path : result;
 }
 
 }  // namespace
 
 void RunPaths::reads(const fs::path& path, std::string_view what) {
-  if (!path.empty()) names_.push_back({path, path, std::string(what), false});
+  if (!path.empty()) add(path, path, what, false);
 }
 
 void RunPaths::reads(const std::vector<fs::path>& paths, std::string_view what) {
@@ -37,9 +30,13 @@ void RunPaths::reads(const std::vector<fs::path>& paths, std::string_view what) 
 void RunPaths::writes(const fs::path& path, std::string_view what,
                       std::initializer_list<std::string_view> suffixes) {
   if (path.empty()) fail(ErrorKind::kUsage, "the {} has an empty path; give the path of a file", what);
-  names_.push_back({path, path, std::string(what), true});
+  add(path, path, what, true);
   for (const std::string_view suffix : suffixes)
-    names_.push_back({path.string() + std::string(suffix), path, std::string(what), true});
+    add(path.string() + std::string(suffix), path, what, true);
+}
+
+void RunPaths::add(const fs::path& path, const fs::path& owner, std::string_view what, bool written) {
+  names_.push_back({path, owner, std::string(what), written, resolved(path), file_identity(path)});
 }
 
 void RunPaths::writes_model(const fs::path& path) {
@@ -58,7 +55,8 @@ void RunPaths::check() const {
       if (!a.written && !b.written && a.what == b.what) continue;
       // Two outputs with hard links between them do no harm: each is replaced, none written into.
       const bool both = a.written && b.written;
-      if (!same_path(a.path, b.path) && (both || !same_file(a.path, b.path))) continue;
+      const bool same_file = a.file && a.file == b.file;
+      if (a.resolved != b.resolved && (both || !same_file)) continue;
       refuse(a.written ? a : b, a.written ? b : a);
     }
   }

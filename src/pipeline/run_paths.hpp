@@ -4,9 +4,12 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "cortiq/support/file.hpp"
 
 namespace cortiq::pipeline {
 
@@ -32,7 +35,11 @@ class RunPaths {
     std::filesystem::path owner;  ///< that it belongs to; itself if it is no side name
     std::string what;             ///< "output"
     bool written = false;
+    std::filesystem::path resolved;    ///< without links and dots, where it can be told
+    std::optional<FileIdentity> file;  ///< of what is there
   };
+  void add(const std::filesystem::path& path, const std::filesystem::path& owner,
+           std::string_view what, bool written);
   [[noreturn]] static void refuse(const Name& written, const Name& other);
 
   std::vector<Name> names_;

@@ -67,10 +67,6 @@ std::int64_t kept_width(const model::Arch& arch) {
   return width;
 }
 
-model::InputGroup input_of(const GroupPlan& group) {
-  return {group.layer, group.role, group.expert, group.width, group.readers};
-}
-
 SequentialRun::SequentialRun(const SequentialParts& parts)
     : parts_(parts),
       written_(parts.job.source, parts.job.writer),

@@ -73,7 +73,6 @@ class SequentialRun {
   void progress(const Layer& layer, int stage, std::int64_t done_tokens);
 
   // sequential_experts.cpp
-  void release_states(const Experts& experts) const;
   void expert_stage(Layer& layer);
   void shared_input(Layer& layer, Experts& experts);
   void run_expert(const Layer& layer, Experts& experts, std::int64_t expert);
@@ -113,7 +112,5 @@ class SequentialRun {
 /// Columns of the widest stage that the pass keeps for all tokens; 0 only for a model without
 /// layers.
 [[nodiscard]] std::int64_t kept_width(const model::Arch& arch);
-
-[[nodiscard]] model::InputGroup input_of(const GroupPlan& group);
 
 }  // namespace cortiq::pipeline

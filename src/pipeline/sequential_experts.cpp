@@ -41,7 +41,8 @@ struct SequentialRun::Experts {
   model::ExpertStream quantized;
   std::int64_t layer;
   std::int64_t hidden;
-  bool pooled = false;  ///< some expert will ask for a prior
+  std::function<void()> release;  ///< what lies on disk stops counting as memory
+  bool pooled = false;            ///< some expert will ask for a prior
   PooledMoments in;
   PooledMoments down;
   model::ExpertWeights original;
@@ -109,11 +110,17 @@ void SequentialRun::expert_stage(Layer& layer) {
                    pool()},
                   layer.index,
                   arch.hidden,
+                  {},
                   false,
                   {},
                   {},
                   {},
                   {}};
+  experts.release = [&] {
+    release_states();
+    experts.reference.release();
+    experts.quantized.release();
+  };
   shared_input(layer, experts);
   experts.reference.route();
   experts.quantized.route();
@@ -144,18 +151,11 @@ void SequentialRun::expert_stage(Layer& layer) {
   check(experts.quantized, written_);
 }
 
-void SequentialRun::release_states(const Experts& experts) const {
-  release_states();
-  experts.reference.release();
-  experts.quantized.release();
-}
-
 void SequentialRun::shared_input(Layer& layer, Experts& experts) {
-  const auto release = [&] { release_states(experts); };
   const GroupPlan* group = find(layer.index, Role::kMlp);
   if (group == nullptr) return;
   calib::StreamCapture capture(input_of(*group), 0, pool());
-  for_panels(parts_.windows.tokens(), release, [&](std::int64_t first, std::int64_t count) {
+  for_panels(parts_.windows.tokens(), experts.release, [&](std::int64_t first, std::int64_t count) {
     const auto rows = experts.input(first, count);
     capture.add(rows.x, rows.q);
   });
@@ -165,9 +165,8 @@ void SequentialRun::shared_input(Layer& layer, Experts& experts) {
 }
 
 void SequentialRun::run_expert(const Layer& layer, Experts& experts, std::int64_t expert) {
-  const auto release = [&] { release_states(experts); };
   model::load_expert(parts_.reference_source, layer.index, expert, experts.original, pool());
-  for_panels(experts.reference.rows(expert), release, [&](std::size_t first, const auto& rows) {
+  for_panels(experts.reference.rows(expert), experts.release, [&](std::size_t first, const auto& rows) {
     const auto x = experts.panel(static_cast<std::int64_t>(rows.size())).x;
     experts.reference.input(rows, x);
     experts.reference.add(expert, first, experts.original.down,
@@ -179,11 +178,10 @@ void SequentialRun::run_expert(const Layer& layer, Experts& experts, std::int64_
 }
 
 void SequentialRun::expert_input(Experts& experts, std::int64_t expert) {
-  const auto release = [&] { release_states(experts); };
   const GroupPlan* group = find(experts.layer, Role::kExpertIn, expert);
   if (group == nullptr) return;
   calib::StreamCapture capture(input_of(*group), 0, pool());
-  for_panels(experts.quantized.rows(expert), release, [&](std::size_t, const auto& index) {
+  for_panels(experts.quantized.rows(expert), experts.release, [&](std::size_t, const auto& index) {
     const auto rows = experts.input(index);
     capture.add(rows.x, rows.q);
   });
@@ -191,7 +189,6 @@ void SequentialRun::expert_input(Experts& experts, std::int64_t expert) {
 }
 
 void SequentialRun::expert_output(const Layer& layer, Experts& experts, std::int64_t expert) {
-  const auto release = [&] { release_states(experts); };
   const GroupPlan* group = find(layer.index, Role::kExpertDown, expert);
   const auto all = experts.quantized.rows(expert);
   const std::int64_t width = experts.written.down.cols;
@@ -202,7 +199,7 @@ void SequentialRun::expert_output(const Layer& layer, Experts& experts, std::int
   };
   std::optional<calib::StreamCapture> capture;
   if (group != nullptr) capture.emplace(input_of(*group), 0, pool());
-  for_panels(all, release, [&](std::size_t first, const auto& index) {
+  for_panels(all, experts.release, [&](std::size_t first, const auto& index) {
     const auto rows = experts.input(index);
     const auto q = experts.quantized.activate(experts.written.mlp, rows.q);
     if (capture) capture->add(experts.reference.activate(experts.original.mlp, rows.x), q);
@@ -212,13 +209,12 @@ void SequentialRun::expert_output(const Layer& layer, Experts& experts, std::int
     solve_expert(*group, experts, capture->take());
     model::reload_stack(written_, experts.written.down, pool());
   }
-  for_panels(all, release, [&](std::size_t first, const auto& index) {
+  for_panels(all, experts.release, [&](std::size_t first, const auto& index) {
     experts.quantized.add(expert, first, experts.written.down, part(first, index.size()));
   });
 }
 
 void SequentialRun::shared_output(Layer& layer, Experts& experts) {
-  const auto release = [&] { release_states(experts); };
   const GroupPlan* group = find(layer.index, Role::kSharedDown);
   model::LayerWeights& original = layer.reference.weights();
   model::LayerWeights& written = layer.quantized.weights();
@@ -226,7 +222,7 @@ void SequentialRun::shared_output(Layer& layer, Experts& experts) {
   const MatrixView<float> activated = kept(parts_.windows.tokens(), width);
   std::optional<calib::StreamCapture> capture;
   if (group != nullptr) capture.emplace(input_of(*group), 0, pool());
-  for_panels(parts_.windows.tokens(), release, [&](std::int64_t first, std::int64_t count) {
+  for_panels(parts_.windows.tokens(), experts.release, [&](std::int64_t first, std::int64_t count) {
     const auto rows = experts.input(first, count);
     const auto x = experts.reference.activate(original.mlp, rows.x);
     const auto q = experts.quantized.activate(written.mlp, rows.q);
@@ -238,7 +234,7 @@ void SequentialRun::shared_output(Layer& layer, Experts& experts) {
     solve(*group, capture->take(), 0);
     model::reload_stack(written_, written.down, pool());
   }
-  for_panels(parts_.windows.tokens(), release, [&](std::int64_t first, std::int64_t count) {
+  for_panels(parts_.windows.tokens(), experts.release, [&](std::int64_t first, std::int64_t count) {
     experts.quantized.add_shared(first, written.down, activated.block(first, 0, count, width));
   });
 }

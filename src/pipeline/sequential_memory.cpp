@@ -1,6 +1,7 @@
 #include "sequential_memory.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "cortiq/linalg/gemm.hpp"
 #include "memory_plan.hpp"
@@ -69,17 +70,9 @@ std::uint64_t layer_bytes(const cmf::Source& source, const model::Arch& arch, st
   return bytes + 2 * 3 * matrix_bytes<float>(arch.hidden, arch.experts->width);
 }
 
-/// Sums over the experts of a layer that serve as priors: Hessian and shift of either input.
-std::uint64_t pooled_bytes(const Plan& plan, std::int64_t layer) {
-  std::uint64_t in = 0;
-  std::uint64_t down = 0;
-  for (const GroupPlan& group : plan.groups) {
-    if (group.layer != layer || !group.place) continue;
-    std::uint64_t& bytes = group.place->down ? down : in;
-    bytes = std::max(bytes,
-                     group_hessian_bytes(group) + matrix_bytes<double>(group.width, group.width));
-  }
-  return in + down;
+/// Hessian and shift of a group.
+std::uint64_t moment_bytes(const GroupPlan& group) {
+  return group_hessian_bytes(group) + matrix_bytes<double>(group.width, group.width);
 }
 
 /// Pages of a matrix on disk that a panel of an expert's rows brings into memory.
@@ -108,16 +101,19 @@ std::uint64_t set_sequential_needs(Plan& plan, const cmf::Source& source,
   memory.solve = 0;
   const std::uint64_t products = forward_scratch_bytes(plan);
   std::uint64_t most = 0;
-  for (const GroupPlan& group : plan.groups) {
-    const bool inside = group.layer < arch.layers;
+  std::map<std::int64_t, std::vector<const GroupPlan*>> layers;
+  for (const GroupPlan& group : plan.groups) layers[group.layer].push_back(&group);
+  for (const auto& [index, groups] : layers) {
     const std::uint64_t layer =
-        (inside ? layer_bytes(source, arch, group.layer, tokens) : 0) + products;
-    const std::uint64_t pooled = pooled_bytes(plan, group.layer);
-    const InputNeeds needs = input_needs(plan, source, group, arch, tokens);
+        (index < arch.layers ? layer_bytes(source, arch, index, tokens) : 0) + products;
+    const std::uint64_t pooled = prior_bytes(groups, moment_bytes);
     memory.layer_weights = std::max(memory.layer_weights, layer);
-    memory.hessians = std::max(memory.hessians, pooled + needs.moments);
-    memory.solve = std::max(memory.solve, pooled + needs.solve);
-    most = std::max(most, layer + pooled + std::max(needs.moments, needs.solve));
+    for (const GroupPlan* group : groups) {
+      const InputNeeds needs = input_needs(plan, source, *group, arch, tokens);
+      memory.hessians = std::max(memory.hessians, pooled + needs.moments);
+      memory.solve = std::max(memory.solve, pooled + needs.solve);
+      most = std::max(most, layer + pooled + std::max(needs.moments, needs.solve));
+    }
   }
   return most;
 }

@@ -108,6 +108,10 @@ std::optional<FileIdentity> file_identity(const fs::path& path) {
                       static_cast<std::uint64_t>(status.st_ino)};
 }
 
+bool is_out_of_room(int code) noexcept {
+  return code == ENOSPC || code == EDQUOT || code == EFBIG;
+}
+
 void check_replaceable(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;

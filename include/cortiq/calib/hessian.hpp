@@ -42,6 +42,8 @@ class Hessian {
 
 /// What a Hessian of n channels occupies once it is filled: its upper triangle in whole pages.
 [[nodiscard]] std::uint64_t resident_hessian_bytes(std::int64_t n);
+/// What it takes in the temporary file: the triangle alone.
+[[nodiscard]] std::uint64_t spilled_hessian_bytes(std::int64_t n);
 /// What a capture holds beside it: rows of an unfinished block.
 [[nodiscard]] std::uint64_t capture_carry_bytes(std::int64_t n);
 

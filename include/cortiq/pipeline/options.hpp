@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cortiq/calib/corpus.hpp"
@@ -86,6 +87,9 @@ struct GptqOptions {
   std::optional<std::filesystem::path>
       perplexity_text;  ///< --ppl: judge input and output on this text
 };
+
+/// Error{kUsage} unless `value` is a positive number below 1e9.
+void check_gigabytes(std::string_view option, double value);
 
 /// As asked for; else with high effort, and with default effort for the q2tp profile where no
 /// Hessian cache is named. Error{kUsage} for sequential calibration together with a cache.

@@ -28,6 +28,10 @@ struct GroupPlan {
   std::optional<model::ExpertPlace> place;  ///< where a routed expert reads the input
 };
 
+/// The input that the matrices of a group share.
+[[nodiscard]] model::InputGroup input_of(const GroupPlan& group);
+[[nodiscard]] std::vector<model::InputGroup> input_groups_of(const std::vector<GroupPlan>& groups);
+
 /// Bytes (memory_plan.hpp).
 struct MemoryPlan {
   std::uint64_t base = 0;           ///< what the process holds when the run is planned

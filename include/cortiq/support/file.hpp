@@ -44,6 +44,9 @@ struct FileIdentity {
 /// nullopt if the path does not exist.
 [[nodiscard]] std::optional<FileIdentity> file_identity(const std::filesystem::path& path);
 
+/// Whether an errno says that no more room is there: disk, quota, limit on file sizes.
+[[nodiscard]] bool is_out_of_room(int code) noexcept;
+
 /// Error{kIo} if something is there that no output may take the place of: a folder, a symbolic link
 /// (its target would stay as it is and the link go), a device, FIFO or socket.
 void check_replaceable(const std::filesystem::path& path);

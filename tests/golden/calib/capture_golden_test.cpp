@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 #include "cortiq/model/forward.hpp"
 #include "cortiq/support/file.hpp"
 #include "data_dirs.hpp"
+#include "read_array.hpp"
 
 namespace cortiq::calib {
 namespace {
@@ -43,14 +43,6 @@ std::vector<std::string> models_with(const fs::path& folder, const char* file) {
   return models;
 }
 
-template <typename T>
-std::vector<T> read_array(const fs::path& path) {
-  const std::string bytes = read_text_file(path);
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return values;
-}
-
 Place place_of(const InputGroup& group) {
   return {group.layer, std::string(model::role_name(group.role)), group.expert};
 }
@@ -65,7 +57,7 @@ class CaptureReference : public testing::TestWithParam<std::string> {
       if (group.layer < forward.arch().layers) groups_.push_back(std::move(group));
     }
     const json ref = json::parse(read_text_file(folder_ / "ref/ref.json"));
-    const auto ids = read_array<model::TokenId>(folder_ / "ref/ids.i32");
+    const auto ids = cortiq::test::read_array<model::TokenId>(folder_ / "ref/ids.i32");
     const auto length = ref["ids"]["shape"][1].get<std::size_t>();
     model::Windows windows;
     for (std::size_t at = 0; at < ids.size(); at += length)
@@ -105,7 +97,7 @@ TEST_P(WholeHessians, are_those_of_the_reference) {
     const std::string name = item["name"];
     const Hessian& got = *hessians_.at(places.at(name + ".weight"));
     EXPECT_EQ(got.count, item["count"].get<std::int64_t>()) << name;
-    const auto want = read_array<double>(folder_ / "ref" / item["file"].get<std::string>());
+    const auto want = cortiq::test::read_array<double>(folder_ / "ref" / item["file"].get<std::string>());
     const auto n = static_cast<std::size_t>(got.n());
     ASSERT_EQ(want.size(), n * (n + 1) / 2) << name;
     double norm = 0;
@@ -151,7 +143,7 @@ class HessianProbes : public CaptureReference {};
 
 TEST_P(HessianProbes, give_what_they_give_in_the_reference_for_every_input) {
   const json ref = json::parse(read_text_file(folder_ / "ref/hessian_probes.json"));
-  const auto products = read_array<double>(folder_ / "ref" / ref["file"].get<std::string>());
+  const auto products = cortiq::test::read_array<double>(folder_ / "ref" / ref["file"].get<std::string>());
   EXPECT_EQ(ref["items"].size(), groups_.size()) << "every input has a reference";
   std::size_t at = 0;
   for (const json& item : ref["items"]) {

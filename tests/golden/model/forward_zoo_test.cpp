@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,6 +13,7 @@
 #include "cortiq/model/score.hpp"
 #include "cortiq/support/file.hpp"
 #include "data_dirs.hpp"
+#include "read_array.hpp"
 
 namespace cortiq::model::test {
 namespace {
@@ -48,14 +48,6 @@ std::vector<std::string> reference_models() {
 fs::path text_of(const fs::path& model) {
   const bool bundled = model.parent_path() == oracle_dir();
   return (bundled ? cortiq::test::data_dir() : cortiq::test::zoo_dir()) / "text/eval.txt";
-}
-
-template <typename T>
-std::vector<T> read_array(const fs::path& path) {
-  const std::string bytes = read_text_file(path);
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return values;
 }
 
 /// Layer, role, expert.
@@ -107,7 +99,7 @@ class Zoo : public testing::TestWithParam<std::string> {
   }
 
   Windows reference_windows() const {
-    const auto ids = read_array<TokenId>(folder_ / "ref/ids.i32");
+    const auto ids = cortiq::test::read_array<TokenId>(folder_ / "ref/ids.i32");
     Windows windows;
     const auto count = ref_["ids"]["shape"][0].get<std::size_t>();
     const std::size_t length = ids.size() / count;
@@ -116,7 +108,7 @@ class Zoo : public testing::TestWithParam<std::string> {
   }
 
   void check_hidden(ConstMatrixView<float> states, std::size_t row) const {
-    const auto want = read_array<float>(folder_ / "ref/hidden.f32");
+    const auto want = cortiq::test::read_array<float>(folder_ / "ref/hidden.f32");
     const json& positions = ref_["hidden"]["positions"];
     const auto width = static_cast<std::size_t>(states.cols());
     for (std::size_t p = 0; p < positions.size(); ++p) {
@@ -135,7 +127,7 @@ class Zoo : public testing::TestWithParam<std::string> {
   }
 
   void check_logits(const std::vector<float>& logits, const Windows& windows) const {
-    const auto want = read_array<float>(folder_ / "ref/logits.f32");
+    const auto want = cortiq::test::read_array<float>(folder_ / "ref/logits.f32");
     const auto vocab = static_cast<std::size_t>(forward_->arch().vocab);
     const json& positions = ref_["logits"]["positions"];
     double worst = 0;
@@ -201,7 +193,7 @@ TEST_P(Zoo, LogitsAndHiddenStatesMatchReference) {
 
 TEST_P(Zoo, LossOfEachTokenMatchesReference) {
   if (!open()) GTEST_SKIP() << refusal_;
-  const auto want = read_array<float>(folder_ / "ref/nll.f32");
+  const auto want = cortiq::test::read_array<float>(folder_ / "ref/nll.f32");
   ScoredWindows scored{reference_windows(), {}};
   scored.first_scored.assign(static_cast<std::size_t>(scored.windows.count()), 1);
   const Perplexity got = perplexity(*forward_, scored);
@@ -244,7 +236,7 @@ TEST_P(Zoo, HessiansMatchReference) {
   double worst = 0;
   for (const json& item : items) {
     const auto place = places.at(item["name"].get<std::string>() + ".weight");
-    const auto want = read_array<double>(folder_ / "ref" / item["file"].get<std::string>());
+    const auto want = cortiq::test::read_array<double>(folder_ / "ref" / item["file"].get<std::string>());
     std::vector<double>& got = observer.sums[place];
     got.resize(want.size());  // an expert without rows was never called
     ASSERT_EQ(want.size(), got.size()) << item["name"];
